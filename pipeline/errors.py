@@ -1,0 +1,49 @@
+"""Errors of the pipeline, each with what to do about it.
+
+PipelineError                 exit code 3: could not do it
+├── UsageError                exit code 2: wrong usage (bad option, bad configuration file)
+├── BrokerError               the broker is away, refuses us, or has not the topic
+├── LakeError                 the lake cannot be read or written (permissions, space, store)
+│   └── LostPartition         another writer owns the partition: stop, do not retry
+├── LogError                  the commit log contradicts itself or the topic
+└── IngestError               the ingest gave up after its retries
+"""
+
+from typing import ClassVar
+
+
+class PipelineError(Exception):
+    """Root of every error raised by `pipeline`.
+
+    `code` is a stable lower-kebab name; `hint` says what to do.  Messages never hold payload.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, message: str, *, code: str, hint: str = "") -> None:
+        self.code, self.hint = code, hint
+        super().__init__(message)
+
+
+class UsageError(PipelineError):
+    exit_code: ClassVar[int] = 2
+
+
+class BrokerError(PipelineError):
+    pass
+
+
+class LakeError(PipelineError):
+    pass
+
+
+class LostPartition(LakeError):
+    pass
+
+
+class LogError(PipelineError):
+    pass
+
+
+class IngestError(PipelineError):
+    pass

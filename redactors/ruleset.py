@@ -1,0 +1,106 @@
+"""Declared rules: the strict model of a ruleset document.
+
+A ruleset is declared here, compiled once per worker (`compiled.py`) and applied (`engine.py`).
+"""
+
+from datetime import date
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Action = Literal["keep", "mask", "hash", "length", "drop"]
+Kind = Literal["secret", "pii"]
+RuleId = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+Label = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Rule(_Strict):
+    """A pattern rule: finds a span in decoded text (leaves, keys, numbers)."""
+
+    id: RuleId
+    kind: Kind
+    label: Label
+    pattern: str
+    keywords: tuple[str, ...] = ()
+    group: int = 0
+    validator: str | None = None
+    min_entropy: float | None = None
+    action: Action = "mask"
+    reason: str
+    owner: str
+    matches: tuple[str, ...]
+    rejects: tuple[str, ...] = ()
+
+
+class FieldRule(_Strict):
+    """Masks the whole value of any field whose normalised name is listed.
+
+    Names are compared lower-case without `_`, `-`, `.` and spaces (`X-Api-Key` is `xapikey`); a
+    name written `*token` also takes any name that ends so at a word boundary of the original.
+    """
+
+    id: RuleId
+    kind: Kind
+    label: Label
+    names: tuple[str, ...]
+    action: Action = "mask"
+    propagate: bool = False
+    validator: str | None = None
+    reason: str
+    owner: str
+    matches: tuple[str, ...] = ()
+    rejects: tuple[str, ...] = ()
+
+
+class Recognizer(_Strict):
+    """A Presidio entity looked for in scoped prose (extra `ner`) or by a pattern recogniser."""
+
+    id: RuleId
+    presidio: str
+    label: Label
+    kind: Kind = "pii"
+    min_score: float = 0.6
+    scope: tuple[str, ...] = ("prose",)
+    action: Action = "hash"
+    reason: str
+    owner: str
+
+
+class Keep(_Strict):
+    """JSON pointers (with `*` for one step) whose values are provably left untouched."""
+
+    id: RuleId
+    scope: tuple[str, ...]
+    reason: str
+
+
+class Allow(_Strict):
+    """A value or pattern that is no finding; past `expires` it no longer acts."""
+
+    value: str | None = None
+    pattern: str | None = None
+    reason: str
+    expires: date | None = None
+
+    @model_validator(mode="after")
+    def _one_of(self) -> "Allow":
+        if (self.value is None) == (self.pattern is None):
+            raise ValueError("give either `value` or `pattern`")
+        return self
+
+
+class Ruleset(_Strict):
+    """A whole ruleset; `extends: default` starts from the built-in rules."""
+
+    name: str
+    version: str
+    extends: Literal["default"] | None = None
+    rules: tuple[Rule, ...] = ()
+    fields: tuple[FieldRule, ...] = ()
+    recognizers: tuple[Recognizer, ...] = ()
+    keep: tuple[Keep, ...] = ()
+    allow: tuple[Allow, ...] = ()
