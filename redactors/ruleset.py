@@ -8,6 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+# Raised whenever the same rules would give another output; part of every ruleset's digest.
+ENGINE_VERSION = "1"
+
 Action = Literal["keep", "mask", "hash", "length", "drop"]
 Kind = Literal["secret", "pii"]
 RuleId = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -19,7 +22,13 @@ class _Strict(BaseModel):
 
 
 class Rule(_Strict):
-    """A pattern rule: finds a span in decoded text (leaves, keys, numbers)."""
+    """A pattern rule: finds a span in decoded text (leaves, keys, numbers).
+
+    `pattern` is RE2 syntax that hyperscan takes too.  `keywords` (lower case) are a gate: one of
+    them stands in the text.  `group` is what is masked, and what `validator` and `min_entropy`
+    (bits per character) judge.  `unless` is searched in the whole match: found, it is no finding.
+    `matches` and `rejects` are example templates (`templates.py`) that the loader runs.
+    """
 
     id: RuleId
     kind: Kind
@@ -29,6 +38,7 @@ class Rule(_Strict):
     group: int = 0
     validator: str | None = None
     min_entropy: float | None = None
+    unless: str | None = None
     action: Action = "mask"
     reason: str
     owner: str
@@ -40,13 +50,16 @@ class FieldRule(_Strict):
     """Masks the whole value of any field whose normalised name is listed.
 
     Names are compared lower-case without `_`, `-`, `.` and spaces (`X-Api-Key` is `xapikey`); a
-    name written `*token` also takes any name that ends so at a word boundary of the original.
+    name written `*token` also takes any name that ends so at a word boundary of the original;
+    `unless` names (the same two forms) are never taken.  `matches` and `rejects` are
+    `name: value` templates.
     """
 
     id: RuleId
     kind: Kind
     label: Label
     names: tuple[str, ...]
+    unless: tuple[str, ...] = ()
     action: Action = "mask"
     propagate: bool = False
     validator: str | None = None
