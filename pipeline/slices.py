@@ -3,13 +3,11 @@
 A `MaskedSlice` is the only thing that travels between pipeline steps; no raw byte is in it.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 import pyarrow as pa
-from apache_beam.coders import Coder
 
 Table = Literal["events", "runs", "dead_letters"]
 
@@ -34,13 +32,14 @@ GAP_REASONS = {
 class SliceHeader:
     """What a slice covers and what made it: enough to redo it exactly.
 
-    Offsets `[start, end)` of one partition; `now_us` is the one clock reading (epoch microseconds)
-    that every row of the slice shares; `ruleset` and `policy` are digests of documents kept in the
-    lake's log.  `counts` has messages, events, dead_letters, refused, bytes;
+    Offsets `[start, end)` of one partition of the topic with Kafka's id `topic_id`; `now_us` is the
+    one clock reading (epoch microseconds) that every row of the slice shares; `ruleset` and
+    `policy` are digests of documents kept in the lake's log.  `counts` has messages, events, dead_letters, refused, bytes;
     `redactions` counts by rule id, `dead_letter_codes` by reason code.
     """
 
     topic: str
+    topic_id: str
     partition: int
     start: int
     end: int
@@ -68,47 +67,3 @@ class Part:
 class MaskedSlice:
     header: SliceHeader
     parts: tuple[Part, ...]
-
-
-class MaskedSliceCoder(Coder):
-    """JSON header and Arrow streams, so that a runner can carry slices between processes."""
-
-    def encode(self, value: MaskedSlice) -> bytes:
-        parts = [_part_to_ipc(part) for part in value.parts]
-        head = {
-            "header": asdict(value.header),
-            "parts": [
-                [part.table, part.retention_class, part.expires, len(data)]
-                for part, data in zip(value.parts, parts, strict=True)
-            ],
-        }
-        text = json.dumps(head, separators=(",", ":"), sort_keys=True).encode()
-        return b"".join([len(text).to_bytes(8, "big"), text, *parts])
-
-    def decode(self, encoded: bytes) -> MaskedSlice:
-        size = int.from_bytes(encoded[:8], "big")
-        head = json.loads(encoded[8 : 8 + size])
-        at, parts = 8 + size, []
-        for table, retention_class, expires, length in head["parts"]:
-            rows = pa.ipc.open_stream(encoded[at : at + length]).read_all()
-            parts.append(Part(table, retention_class, expires, rows))
-            at += length
-        return MaskedSlice(_header(head["header"]), tuple(parts))
-
-    def is_deterministic(self) -> bool:
-        return True
-
-    def to_type_hint(self) -> type:
-        return MaskedSlice
-
-
-def _part_to_ipc(part: Part) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, part.rows.schema) as stream:
-        stream.write_table(part.rows)
-    return sink.getvalue().to_pybytes()
-
-
-def _header(fields: dict[str, Any]) -> SliceHeader:
-    gaps = tuple(Gap(**gap) for gap in fields.pop("gaps"))
-    return SliceHeader(**fields, gaps=gaps)

@@ -1,0 +1,57 @@
+"""How masked slices travel between the processes of a runner.
+
+Apart from `slices.py`, so that reading a lake does not import Beam.
+"""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.coders import Coder
+
+from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader
+
+
+class MaskedSliceCoder(Coder):
+    """JSON header and Arrow streams, so that a runner can carry slices between processes."""
+
+    def encode(self, value: MaskedSlice) -> bytes:
+        parts = [_part_to_ipc(part) for part in value.parts]
+        head = {
+            "header": asdict(value.header),
+            "parts": [
+                [part.table, part.retention_class, part.expires, len(data)]
+                for part, data in zip(value.parts, parts, strict=True)
+            ],
+        }
+        text = json.dumps(head, separators=(",", ":"), sort_keys=True).encode()
+        return b"".join([len(text).to_bytes(8, "big"), text, *parts])
+
+    def decode(self, encoded: bytes) -> MaskedSlice:
+        size = int.from_bytes(encoded[:8], "big")
+        head = json.loads(encoded[8 : 8 + size])
+        at, parts = 8 + size, []
+        for table, retention_class, expires, length in head["parts"]:
+            rows = pa.ipc.open_stream(encoded[at : at + length]).read_all()
+            parts.append(Part(table, retention_class, expires, rows))
+            at += length
+        return MaskedSlice(_header(head["header"]), tuple(parts))
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type:
+        return MaskedSlice
+
+
+def _part_to_ipc(part: Part) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, part.rows.schema) as stream:
+        stream.write_table(part.rows)
+    return sink.getvalue().to_pybytes()
+
+
+def _header(fields: dict[str, Any]) -> SliceHeader:
+    gaps = tuple(Gap(**gap) for gap in fields.pop("gaps"))
+    return SliceHeader(**fields, gaps=gaps)
