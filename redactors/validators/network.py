@@ -1,0 +1,13 @@
+"""Network addresses."""
+
+import ipaddress
+
+
+def ip_address(text: str) -> bool:
+    """Whether `text` is an IPv4 or IPv6 address of a host: not loopback, unspecified, a mask."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    unowned = address.is_loopback or address.is_unspecified or address.is_multicast
+    return not unowned and not text.startswith("255.")

@@ -1,0 +1,29 @@
+"""Passwords given as literals, told apart from the code and prose around them."""
+
+import re
+from typing import Final
+
+from redactors.validators.real import real
+
+# `get_secret(…`, `settings.db.password`, `row["password"]`, `user->pass`, `String?`, `/a/path`.
+_EXPRESSION: Final = re.compile(
+    r"^[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)+(?:[\[(].*)?$"
+    r"|^[A-Za-z_$][\w$]*[\[(].*$|^[A-Z][A-Z]*_[A-Z_]+$|^https?://[^@]*$|^(?:~|\.{1,2})?/[\w./-]+$"
+)
+# `refresh`, `token_refresh`, `deploy-bot`: names of things.
+_WORDS: Final = re.compile(r"^[A-Za-z]+(?:[_-][A-Za-z]+)?$")
+_SCHEMES: Final = ("basic ", "bearer ", "token ", "digest ")
+
+
+def password(text: str) -> bool:
+    """Whether `text` could be a password: a real value of 3 or more characters, not code."""
+    stripped = text.strip(" \t\r\n\"'`,;")
+    return len(stripped) >= 3 and real(stripped) and not _EXPRESSION.match(stripped)
+
+
+def field_secret(text: str) -> bool:
+    """Whether the value of a field named as a secret could be one: 6 or more, no plain words."""
+    stripped = text.strip(" \t\r\n\"'`,;")
+    if len(stripped) < 6 or " " in stripped and not stripped.lower().startswith(_SCHEMES):
+        return False
+    return password(stripped) and not _WORDS.match(stripped)

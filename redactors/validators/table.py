@@ -1,0 +1,62 @@
+"""The one table of validators: a rule names one, an unknown name raises."""
+
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from typing import Final
+
+from redactors.validators.bank import aba_routing, bic, iban
+from redactors.validators.cookie import cookie
+from redactors.validators.crc32 import crc32_base62_tail
+from redactors.validators.jwt import jwt
+from redactors.validators.luhn import card, luhn
+from redactors.validators.national import MODULES, national
+from redactors.validators.network import ip_address
+from redactors.validators.opaque import opaque
+from redactors.validators.password import field_secret, password
+from redactors.validators.person import (
+    contact,
+    email,
+    id_number,
+    person_name,
+    postal_address,
+    us_ssn_shape,
+)
+from redactors.validators.phone import phone
+from redactors.validators.real import real
+
+Validator = Callable[[str], bool]
+
+VALIDATORS: Final[Mapping[str, Validator]] = {
+    "aba-routing": aba_routing,
+    "bic": bic,
+    "card": card,
+    "cookie": cookie,
+    "crc32-base62": crc32_base62_tail,
+    "contact": contact,
+    "email": email,
+    "field-secret": field_secret,
+    "iban": iban,
+    "id-number": id_number,
+    "ip-address": ip_address,
+    "jwt": jwt,
+    "luhn": luhn,
+    "opaque": opaque,
+    "password": password,
+    "person-name": person_name,
+    "phone": phone,
+    "postal-address": postal_address,
+    "real": real,
+    "us-ssn-shape": us_ssn_shape,
+    **{name: national(name) for name in MODULES},
+}
+
+# Part of every ruleset's digest: another version may judge a number otherwise.
+DATA_VERSIONS: Final[Mapping[str, str]] = {"python-stdnum": metadata.version("python-stdnum")}
+
+
+def validator(name: str) -> Validator:
+    """The validator called `name`; raises ValueError that lists the known ones."""
+    found = VALIDATORS.get(name)
+    if found is None:
+        raise ValueError(f"unknown validator {name!r}; known are {', '.join(sorted(VALIDATORS))}")
+    return found
