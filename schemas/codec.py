@@ -1,0 +1,192 @@
+"""Kafka values to events and back.
+
+A value is told apart by its first bytes: `C3 01` is Avro single-object encoding (the default, needs
+no registry), `00` is Confluent framing (read only), `{` a JSON object with the field names of
+`run_event.avsc`, in which a field may be absent where that schema has a default.
+
+Fields that the schema does not list are kept in the body.  An object gains one last key,
+`"_unknown_fields": {...}`, and is otherwise byte for byte what arrived; a body that is no object, or
+that uses this key already, becomes `{"_body": <as it was>, "_unknown_fields": {...}}`.  A body
+without unknown fields is never touched.
+"""
+
+import json
+import struct
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any, Final
+
+import orjson
+from fastavro import schemaless_reader, schemaless_writer
+
+from schemas import avro
+from schemas.compat import unreadable
+from schemas.errors import DecodeError, EncodeError
+from schemas.events import RunEvent
+from schemas.fields import event_of, fields_of
+
+MAX_SIZE_BYTES: Final = 4 * 1024 * 1024
+
+# From an id to the schema it names; None: there is no such id.  Outages are raised, not returned.
+Resolve = Callable[[int], avro.Schema | None]
+
+_SINGLE_OBJECT: Final = b"\xc3\x01"
+_CONFLUENT: Final = b"\x00"
+_JSON_SPACE: Final = b" \t\n\r"
+
+
+class Decoder:
+    """Decodes values; `resolve` looks up Confluent schema ids, `max_size_bytes` bounds a value."""
+
+    def __init__(
+        self, resolve: Resolve | None = None, *, max_size_bytes: int = MAX_SIZE_BYTES
+    ) -> None:
+        self._resolve = resolve
+        self._resolved: dict[int, Any] = {}
+        self._max_size_bytes = max_size_bytes
+
+    def decode(self, value: bytes | None) -> RunEvent:
+        """The event in a Kafka value; `DecodeError` with a code of `DECODE_CODES` if there is none.
+
+        Whatever `resolve` raises passes through: an outage of the registry is no fault of the
+        value.
+        """
+        if not value:
+            raise DecodeError("empty-value")
+        if len(value) > self._max_size_bytes:
+            raise DecodeError("too-large")
+        if value.startswith(_SINGLE_OBJECT):
+            return event_of(_read_avro(value, 10, _schema_of(value)))
+        if value.startswith(_CONFLUENT):
+            return event_of(_read_avro(value, 5, self._registered(value)))
+        if value.lstrip(_JSON_SPACE).startswith(b"{"):
+            return event_of(_read_json(value))
+        raise DecodeError("unknown-encoding")
+
+    def _registered(self, value: bytes) -> Any:
+        if len(value) < 5:
+            raise DecodeError("truncated-avro")
+        schema_id = int.from_bytes(value[1:5], "big")
+        if schema_id not in self._resolved:
+            schema = self._resolve(schema_id) if self._resolve else None
+            if schema is None:
+                raise DecodeError("unknown-schema-id")
+            # Also keeps out schemas that decode to endless nothing, such as arrays of null.
+            if unreadable(schema, avro.current()):
+                raise DecodeError("incompatible-schema")
+            self._resolved[schema_id] = avro.readable(schema)
+        return self._resolved[schema_id]
+
+
+_DEFAULT: Final = Decoder()
+_SCHEMA: Final = avro.readable(avro.current())
+_HEADER: Final = _SINGLE_OBJECT + avro.fingerprint(avro.current())
+
+
+def decode(value: bytes | None) -> RunEvent:
+    """`Decoder.decode` without a schema registry."""
+    return _DEFAULT.decode(value)
+
+
+def encode(event: RunEvent) -> bytes:
+    """Avro single-object encoding under the current schema.
+
+    Raises `EncodeError` for an event that `decode` would refuse.
+    """
+    fields = _checked(event)
+    fields["kind"] = fields["kind"].replace(".", "_")
+    out = BytesIO()
+    out.write(_HEADER)
+    schemaless_writer(out, _SCHEMA, fields)
+    return _bounded(out.getvalue())
+
+
+def encode_json(event: RunEvent) -> bytes:
+    """One JSON object without a line break; fields at their default are left out.
+
+    Raises `EncodeError` for an event that `decode` would refuse.
+    """
+    fields = _checked(event)
+    empty = {
+        "attempt": 1,
+        "producer": {"name": "", "version": ""},
+        "subjects": [],
+        "redactions": [],
+    }
+    kept = {key: value for key, value in fields.items() if value not in (None, empty.get(key))}
+    return _bounded(orjson.dumps(kept))
+
+
+def _checked(event: RunEvent) -> dict[str, Any]:
+    fields = fields_of(event)
+    try:
+        event_of(fields)
+        orjson.dumps(fields)
+    except DecodeError as error:
+        raise EncodeError(error.code) from None
+    except TypeError:
+        raise EncodeError("lone-surrogate") from None
+    return fields
+
+
+def _bounded(value: bytes) -> bytes:
+    if len(value) > MAX_SIZE_BYTES:
+        raise EncodeError("too-large")
+    return value
+
+
+def _schema_of(value: bytes) -> Any:
+    if len(value) < 10:
+        raise DecodeError("truncated-avro")
+    schema = avro.by_fingerprint().get(value[2:10])
+    if schema is None:
+        raise DecodeError("unknown-fingerprint")
+    return schema
+
+
+def _read_avro(value: bytes, start: int, schema: Any) -> dict[str, Any]:
+    stream = BytesIO(value)
+    stream.seek(start)
+    try:
+        fields = schemaless_reader(stream, schema, None)
+    except EOFError:
+        raise DecodeError("truncated-avro") from None
+    except UnicodeDecodeError:
+        raise DecodeError("invalid-utf8") from None
+    except (ValueError, IndexError, TypeError, OverflowError, MemoryError, struct.error):
+        raise DecodeError("malformed-avro") from None
+    if stream.tell() != len(value):
+        raise DecodeError("trailing-bytes")
+    assert isinstance(fields, dict)
+    return fields
+
+
+def _read_json(value: bytes) -> dict[str, Any]:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        raise DecodeError("invalid-utf8") from None
+    try:
+        fields: dict[str, Any] = json.loads(text, object_pairs_hook=_unique)
+    except RecursionError:
+        raise DecodeError("too-deep") from None
+    except ValueError:
+        raise DecodeError("invalid-json") from None
+    if "\\ud" in text.lower() and not _is_utf8(fields):
+        raise DecodeError("lone-surrogate")
+    return fields
+
+
+def _is_utf8(fields: dict[str, Any]) -> bool:
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    items = dict(pairs)
+    if len(items) != len(pairs):
+        raise DecodeError("duplicate-keys")
+    return items
