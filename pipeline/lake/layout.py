@@ -1,0 +1,146 @@
+"""Where everything lies in a lake: the one place that forms and parses keys.
+
+<table>/retention_class=<class>/expires=<YYYY-MM-DDTHH>/<topic>-<partition>-<number>.parquet
+_log/<topic>/<partition>/<number>.intent | .commit      _log/<topic>/<partition>/checkpoints/<number>
+_log/rulesets/<digest>   _log/policies/<digest>         _log/_rewrites/<table>/<class>/<expires>/…
+_state/…   _audit/…      _tmp/<claim>/<topic>-<partition>/…
+
+Keys are relative to the lake and use `/`; numbers have 12 digits, so that they sort as text.
+"""
+
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, get_args
+
+from pipeline.errors import LogError
+from pipeline.slices import Table
+
+TABLES: Final[tuple[Table, ...]] = get_args(Table)
+LOG, STATE, AUDIT, TMP = "_log", "_state", "_audit", "_tmp"
+REWRITES = f"{LOG}/_rewrites"
+
+EntryKind = Literal["intent", "commit"]
+
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_EXPIRES = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_FILE = re.compile(
+    r"(?P<table>events|runs|dead_letters)/retention_class=(?P<retention_class>[^/]+)"
+    r"/expires=(?P<expires>[^/]+)/(?P<topic>[^/]+)-(?P<partition>\d{1,10})-(?P<number>\d{12})\.parquet"
+)
+_ENTRY = re.compile(
+    rf"{LOG}/(?P<topic>[^/]+)/(?P<partition>\d{{1,10}})/(?P<number>\d{{12}})\.(?P<kind>intent|commit)"
+)
+_PARTITION = re.compile(rf"{LOG}/(?P<topic>[^/]+)/(?P<partition>\d{{1,10}})")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Bucket:
+    """The rows of a table that expire together; `expires` is "YYYY-MM-DDTHH", UTC."""
+
+    table: Table
+    retention_class: str
+    expires: str
+
+    @property
+    def folder(self) -> str:
+        return f"{self.table}/retention_class={self.retention_class}/expires={self.expires}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DataFile:
+    """One Parquet file: what slice `number` of a partition added to a bucket."""
+
+    bucket: Bucket
+    topic: str
+    partition: int
+    number: int
+
+    def __post_init__(self) -> None:
+        check_topic(self.topic)
+        if not _CLASS.fullmatch(self.bucket.retention_class) or not is_expires(self.bucket.expires):
+            raise LogError("a retention class or bucket has no valid name", code="bad-bucket")
+
+    @property
+    def key(self) -> str:
+        return f"{self.bucket.folder}/{self.topic}-{self.partition}-{self.number:012}.parquet"
+
+    def tmp_key(self, claim: str) -> str:
+        """Where writer `claim` writes the file before it is published."""
+        name = f"{self.number:012}-{self.bucket.folder.replace('/', '-')}"
+        return f"{tmp_folder(claim, self.topic, self.partition)}/{name}"
+
+
+def parse_data_file(key: str) -> DataFile | None:
+    """The file that `key` names; None where no file of a table could stand."""
+    if not (found := _FILE.fullmatch(key)):
+        return None
+    bucket = Bucket(found["table"], found["retention_class"], found["expires"])  # type: ignore[arg-type]
+    try:
+        file = DataFile(bucket, found["topic"], int(found["partition"]), int(found["number"]))
+    except LogError:
+        return None
+    return file if file.key == key else None
+
+
+def check_topic(topic: str) -> None:
+    if not _TOPIC.fullmatch(topic):
+        raise LogError("not the name of a Kafka topic", code="bad-topic")
+
+
+def is_expires(text: str) -> bool:
+    """Whether `text` names an hour as bucket folders do."""
+    if not _EXPIRES.fullmatch(text):
+        return False
+    try:
+        datetime.strptime(text, "%Y-%m-%dT%H")
+    except ValueError:
+        return False
+    return True
+
+
+def new_claim() -> str:
+    """A random id for one writer."""
+    return secrets.token_hex(16)
+
+
+def log_folder(topic: str, partition: int) -> str:
+    check_topic(topic)
+    return f"{LOG}/{topic}/{partition}"
+
+
+def entry_key(topic: str, partition: int, number: int, kind: EntryKind) -> str:
+    return f"{log_folder(topic, partition)}/{number:012}.{kind}"
+
+
+def parse_entry_key(key: str) -> tuple[str, int, int, EntryKind] | None:
+    """(topic, partition, number, kind) of a log entry's key; None for any other key."""
+    if not (found := _ENTRY.fullmatch(key)):
+        return None
+    kind: EntryKind = "intent" if found["kind"] == "intent" else "commit"
+    return found["topic"], int(found["partition"]), int(found["number"]), kind
+
+
+def parse_log_folder(folder: str) -> tuple[str, int] | None:
+    """(topic, partition) of a partition's log folder; None for any other folder."""
+    found = _PARTITION.fullmatch(folder)
+    return (found["topic"], int(found["partition"])) if found else None
+
+
+def checkpoints_folder(topic: str, partition: int) -> str:
+    return f"{log_folder(topic, partition)}/checkpoints"
+
+
+def document_key(kind: Literal["rulesets", "policies"], digest: str) -> str:
+    """Where the text of a ruleset or policy is kept, by its SHA-256."""
+    if not _DIGEST.fullmatch(digest):
+        raise LogError("not a SHA-256 digest", code="bad-digest")
+    return f"{LOG}/{kind}/{digest}"
+
+
+def tmp_folder(claim: str, topic: str, partition: int) -> str:
+    """Where writer `claim` keeps the unfinished files of one partition."""
+    return f"{TMP}/{claim}/{topic}-{partition}"

@@ -1,0 +1,110 @@
+"""A lake in a local directory: flushed to disk, private (0700, 0600), published by hard link."""
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+import obstore.store
+
+from pipeline.errors import LakeError
+from pipeline.lake import layout
+from pipeline.lake.store import Store, lake_errors, taken_over
+
+
+class LocalStore(Store):
+    def __init__(self, root: Path) -> None:
+        super().__init__(obstore.store.LocalStore(root), str(root))
+        self.root = root
+
+    @staticmethod
+    def at(root: Path, *, create: bool) -> "LocalStore":
+        root = root.expanduser().absolute()
+        with lake_errors():
+            if create:
+                _make_folder(root)
+            elif not root.is_dir():
+                raise LakeError(
+                    "there is no lake in this directory",
+                    code="no-lake",
+                    hint="check --lake; `redactory ingest` makes a lake",
+                )
+            return LocalStore(root)
+
+    def put_tmp(self, key: str, data: bytes) -> None:
+        path = self.root / key
+        with lake_errors():
+            _make_folder(path.parent)
+            # A published file shares its inode with the unfinished one: never write into it again.
+            path.unlink(missing_ok=True)
+            _write(path, data)
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        # obstore would link the name before the content is on the disk.
+        tmp_key = f"{layout.TMP}/put/{secrets.token_hex(16)}"
+        try:
+            self.put_tmp(tmp_key, data)
+            self.make_durable([tmp_key])
+            taken = not self.publish(tmp_key, key)
+        finally:
+            self.delete(tmp_key)
+        self.make_durable([key])
+        return not taken
+
+    def publish(self, tmp_key: str, key: str) -> bool:
+        path = self.root / key
+        with lake_errors():
+            _make_folder(path.parent)
+            try:
+                os.link(self.root / tmp_key, path)
+            except FileExistsError:
+                return False
+            except FileNotFoundError:
+                raise taken_over() from None
+            return True
+
+    def make_durable(self, keys: list[str]) -> None:
+        with lake_errors():
+            for path in [self.root / key for key in keys]:
+                _flush(path)
+            for folder in {(self.root / key).parent for key in keys}:
+                _flush(folder)
+
+    def move_away(self, folder: str, to: str) -> None:
+        with lake_errors():
+            _make_folder((self.root / to).parent)
+            try:
+                (self.root / folder).rename(self.root / to)
+            except FileNotFoundError:
+                return  # its owner has just finished with it
+
+    def remove_folder(self, folder: str) -> None:
+        with lake_errors():
+            shutil.rmtree(self.root / folder, ignore_errors=False, onerror=_unless_gone)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+
+
+def _make_folder(path: Path) -> None:
+    """Makes a folder and its parents, each durable in the folder above it."""
+    if path.is_dir():
+        return
+    _make_folder(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+    _flush(path.parent)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unless_gone(_call: object, _path: str, info: tuple[type, BaseException, object]) -> None:
+    if not isinstance(info[1], FileNotFoundError):
+        raise info[1]

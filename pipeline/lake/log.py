@@ -1,0 +1,163 @@
+"""The numbered commit log of one topic partition.
+
+Entries are numbered 1, 2, 3 …, each an intent and then a commit, both written only where nothing
+stands yet.  Whoever finds another writer's entry in its place has lost the partition.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pipeline.errors import LogError, LostPartition
+from pipeline.lake import layout
+from pipeline.lake.entries import (
+    CommitEntry,
+    Intent,
+    decode_commit,
+    decode_intent,
+    digest,
+    encode,
+    shared_fields,
+)
+from pipeline.lake.store import Store
+from pipeline.slices import SliceHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a partition's log stands.
+
+    `next_number` is the next commit's; `next_offset` where it must start (None: the log is empty);
+    `open_intent` is one that waits for its commit and must be redone first; `last_digest` is the
+    SHA-256 of `last_commit` ("" before the first).
+    """
+
+    next_number: int
+    next_offset: int | None
+    open_intent: Intent | None
+    last_commit: CommitEntry | None
+    last_digest: str
+
+
+_EMPTY = Position(1, None, None, None, "")
+
+
+class PartitionLog:
+    """Reads and extends the log of one partition as writer `claim`."""
+
+    def __init__(self, store: Store, topic: str, partition: int, claim: str) -> None:
+        layout.check_topic(topic)
+        self.store, self.topic, self.partition, self.claim = store, topic, partition, claim
+
+    def position(self, known: Position = _EMPTY) -> Position:
+        """Where the log stands now; `known`, an earlier position, saves looking it up again.
+
+        Commits have no holes, so their end is found by doubling steps and halving them again:
+        a few look-ups however long the log.
+        """
+        last = self._last_number(known.next_number)
+        if last < known.next_number:
+            return replace(known, open_intent=self._intent(known.next_number))
+        commit, document = self.commit_at(last)
+        return Position(last + 1, commit.end, self._intent(last + 1), commit, digest(document))
+
+    def commit_at(self, number: int) -> tuple[CommitEntry, bytes]:
+        """Commit `number` and its document; `LakeError` ("missing") if there is none."""
+        document = self.store.get(self._key(number, "commit"))
+        commit = decode_commit(document)
+        if (commit.topic, commit.partition, commit.number) != (self.topic, self.partition, number):
+            raise LogError("a log entry stands under another's name", code="misplaced-entry")
+        return commit, document
+
+    def intend(self, intent: Intent) -> None:
+        """Writes an intent; finding the same one of our own again is success."""
+        self._write(self._key(intent.number, "intent"), intent)
+
+    def commit(self, entry: CommitEntry) -> None:
+        """Writes a commit, which makes the slice part of the lake; durable on return."""
+        self._write(self._key(entry.number, "commit"), entry)
+
+    def new_intent(self, header: SliceHeader, position: Position) -> Intent:
+        return Intent(
+            **shared_fields(header),
+            number=position.next_number,
+            claim=self.claim,
+            previous=position.last_digest,
+        )
+
+    def supersede(self, reason: str) -> CommitEntry:
+        """Closes the open intent without doing it; the next slice starts where it would have.
+
+        Files that were published under its number stay outside the live set.
+        """
+        intent = self.position().open_intent
+        if intent is None:
+            raise LogError(
+                "no intent is open in this partition",
+                code="nothing-open",
+                hint="`redactory log show` lists what is",
+            )
+        fields = shared_fields(intent) | {"end": intent.start, "claim": self.claim}
+        entry = CommitEntry(
+            **fields, number=intent.number, previous=digest(encode(intent)), superseded=reason
+        )
+        self.commit(entry)
+        return entry
+
+    def _write(self, key: str, entry: Intent | CommitEntry) -> None:
+        document = encode(entry)
+        if self.store.put_if_absent(key, document):
+            return
+        found = self.store.get(key)
+        if found == document:
+            return
+        if json.loads(found).get("claim") == self.claim:
+            raise LogError(
+                "this writer wrote another entry under the same number before",
+                code="contradiction",
+                hint="start the ingest again",
+            )
+        raise LostPartition(
+            f"another writer works on partition {self.partition} of {self.topic}",
+            code="lost-partition",
+            hint="run one ingest per partition; started again, it continues where the log stands",
+        )
+
+    def _intent(self, number: int) -> Intent | None:
+        document = self.store.get_or_none(self._key(number, "intent"))
+        return decode_intent(document) if document is not None else None
+
+    def _last_number(self, first: int) -> int:
+        """The number of the last commit, `first - 1` if commit `first` is not there."""
+        low, step = first - 1, 1  # commit `low` is there
+        while self._committed(low + step):
+            low, step = low + step, step * 2
+        high = low + step  # commit `high` is not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._committed(middle) else (low, middle)
+        return low
+
+    def _committed(self, number: int) -> bool:
+        return self.store.exists(self._key(number, "commit"))
+
+    def _key(self, number: int, kind: layout.EntryKind) -> str:
+        return layout.entry_key(self.topic, self.partition, number, kind)
+
+
+def store_document(
+    store: Store, kind: Literal["rulesets", "policies"], digest: str, document: bytes
+) -> None:
+    """Keeps the text of a ruleset or policy under its digest, before any intent names it."""
+    key = layout.document_key(kind, digest)
+    if not store.put_if_absent(key, document) and store.get(key) != document:
+        raise LogError(
+            f"the {kind} kept in the log under one digest differ",
+            code="digest-conflict",
+            hint="the log was changed, or two versions of redactory disagree",
+        )
+
+
+def load_document(store: Store, kind: Literal["rulesets", "policies"], digest: str) -> bytes:
+    """The text of the ruleset or policy with this digest; `LakeError` ("missing") if not kept."""
+    return store.get(layout.document_key(kind, digest))
