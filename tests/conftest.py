@@ -1,1 +1,66 @@
-"""Its being here puts this folder on the path: every test finds `lake_samples`."""
+"""Fixtures for all tests: a real broker, topics of one's own, the shared sample runs."""
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from pipeline import broker
+from pipeline.kafka import ensure_topic
+
+CHECKOUT = Path(__file__).parents[1]
+
+_TOPICS = itertools.count(1)
+
+settings.register_profile("seeded", derandomize=True, database=None, deadline=None)
+settings.load_profile("seeded")
+
+
+@pytest.fixture(scope="session")
+def checkout() -> Path:
+    """The root of the source tree, for tests of the repository itself."""
+    return CHECKOUT
+
+
+@pytest.fixture(scope="session")
+def bootstrap(
+    tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]
+) -> Iterator[str]:
+    """Where a real Kafka answers; one per test session, kept for all its tests."""
+    directory = tmp_path_factory.mktemp("broker")
+    running = broker.start(directory, free_port(), print)
+    yield running.bootstrap
+    broker.stop(directory)
+
+
+@pytest.fixture(scope="session")
+def free_port() -> Callable[[], int]:
+    """Gives a port of the loopback interface that nobody listens on."""
+    return broker.free_port
+
+
+@pytest.fixture
+def make_topic(bootstrap: str, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Makes topics that no other test has: `make_topic(partitions=4, **settings)` gives a name."""
+    test = re.sub(r"[^A-Za-z0-9_-]", "-", request.node.name)[:100]
+
+    def make(partitions: int = 1, **topic_settings: str) -> str:
+        name = f"{test}-{next(_TOPICS)}"
+        named = {key.replace("_", "."): value for key, value in topic_settings.items()}
+        assert ensure_topic(bootstrap, name, partitions=partitions, settings=named)
+        return name
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with the shared sample runs and cases; it is no part of the project."""
+    folder = Path(os.environ.get("REDACTORY_SHARED", CHECKOUT.parent / "shared"))
+    if not (folder / "samples").is_dir():
+        pytest.skip(f"no shared samples in {folder} (REDACTORY_SHARED names another folder)")
+    return folder

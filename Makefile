@@ -1,0 +1,64 @@
+# `make demo` shows it, `make test` checks it; both set up .venv first and need nothing but
+# Python, Java and Maven.
+
+SHELL := /bin/bash
+ROOT := $(CURDIR)
+VENV := $(ROOT)/.venv
+PYTHON := $(VENV)/bin/python
+SOURCES := $(shell find pipeline redactors schemas -type f -not -path '*/__pycache__/*')
+# Nothing but the installed wheel may answer to `import pipeline`.
+unexport PYTHONPATH
+
+.PHONY: demo test lint bench crash setup tools jars clean
+.DEFAULT_GOAL := test
+
+demo: setup
+	$(VENV)/bin/redactory demo
+
+test: lint setup
+	set -o pipefail; cd "$$(mktemp -d)" && $(PYTHON) -P -m pytest -c $(ROOT)/pyproject.toml \
+	  --rootdir $(ROOT) $(ROOT)/tests
+
+lint: $(VENV)/.dependencies
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+# Every kill point of the ingest, many times over; minutes, not seconds.
+crash: setup
+	cd "$$(mktemp -d)" && $(PYTHON) -P -m pytest -c $(ROOT)/pyproject.toml \
+	  --rootdir $(ROOT) -m full $(ROOT)/tests/crash
+
+bench: setup
+	cd "$$(mktemp -d)" && for each in $(ROOT)/benchmarks/bench_*.py; do \
+	  $(PYTHON) -P "$$each" || exit 1; done
+
+setup: $(VENV)/.wheel jars
+
+tools:
+	@missing=""; \
+	python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || missing="$$missing, Python 3.11 or newer (python3)"; \
+	version=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
+	[ "$${version:-0}" -ge 17 ] || missing="$$missing, Java 17 or newer (java)"; \
+	command -v mvn >/dev/null || missing="$$missing, Maven (mvn)"; \
+	[ -z "$$missing" ] || { echo "Please install what is missing:$${missing#,}." >&2; exit 1; }
+
+# pip checks every file against the hashes in constraints.txt.
+$(VENV)/.dependencies: constraints.txt | tools
+	[ -x $(PYTHON) ] || python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --require-hashes -r constraints.txt
+	touch $@
+
+$(VENV)/.wheel: $(VENV)/.dependencies pyproject.toml README.md LICENSE $(SOURCES)
+	rm -rf dist
+	$(PYTHON) -m hatchling build -t wheel -d dist
+	$(PYTHON) -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+jars: $(VENV)/.wheel
+	@$(VENV)/bin/redactory broker fetch >/dev/null
+
+clean:
+	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
