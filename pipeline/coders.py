@@ -1,4 +1,4 @@
-"""How masked slices travel between the processes of a runner.
+"""How the pipeline's elements travel between the processes of a runner: never by pickle.
 
 Apart from `slices.py`, so that reading a lake does not import Beam.
 """
@@ -8,12 +8,14 @@ from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
-from apache_beam.coders import Coder
+from apache_beam.coders import Coder, registry
 
+from pipeline.lake.entries import CommitEntry, decode_commit, encode
+from pipeline.lake.writer import WrittenSlice
 from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader
 
 
-class MaskedSliceCoder(Coder):
+class MaskedSliceCoder(Coder):  # type: ignore[misc]
     """JSON header and Arrow streams, so that a runner can carry slices between processes."""
 
     def encode(self, value: MaskedSlice) -> bytes:
@@ -55,3 +57,40 @@ def _part_to_ipc(part: Part) -> bytes:
 def _header(fields: dict[str, Any]) -> SliceHeader:
     gaps = tuple(Gap(**gap) for gap in fields.pop("gaps"))
     return SliceHeader(**fields, gaps=gaps)
+
+
+class WrittenSliceCoder(Coder):  # type: ignore[misc]
+    """One canonical JSON document."""
+
+    def encode(self, value: WrittenSlice) -> bytes:
+        return value.to_json()
+
+    def decode(self, encoded: bytes) -> WrittenSlice:
+        return WrittenSlice.from_json(encoded)
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type:
+        return WrittenSlice
+
+
+class CommitCoder(Coder):  # type: ignore[misc]
+    """A commit as it stands in the log."""
+
+    def encode(self, value: CommitEntry) -> bytes:
+        return encode(value)
+
+    def decode(self, encoded: bytes) -> CommitEntry:
+        return decode_commit(encoded)
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type:
+        return CommitEntry
+
+
+registry.register_coder(MaskedSlice, MaskedSliceCoder)
+registry.register_coder(WrittenSlice, WrittenSliceCoder)
+registry.register_coder(CommitEntry, CommitCoder)

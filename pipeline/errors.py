@@ -16,9 +16,11 @@ class PipelineError(Exception):
     """Root of every error raised by `pipeline`.
 
     `code` is a stable lower-kebab name; `hint` says what to do.  Messages never hold payload.
+    `is_final`: trying again cannot help.
     """
 
     exit_code: ClassVar[int] = 3
+    is_final: ClassVar[bool] = False
 
     def __init__(self, message: str, *, code: str, hint: str = "") -> None:
         self.code, self.hint = code, hint
@@ -27,6 +29,7 @@ class PipelineError(Exception):
 
 class UsageError(PipelineError):
     exit_code: ClassVar[int] = 2
+    is_final: ClassVar[bool] = True
 
 
 class BrokerError(PipelineError):
@@ -38,11 +41,11 @@ class LakeError(PipelineError):
 
 
 class LostPartition(LakeError):
-    pass
+    is_final: ClassVar[bool] = True
 
 
 class LogError(PipelineError):
-    pass
+    is_final: ClassVar[bool] = True
 
 
 class IngestError(PipelineError):

@@ -1,0 +1,95 @@
+"""Masked messages of one partition become one masked slice."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.masking import DeadLetter, MaskedEvent, Refused
+from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader, Table
+from schemas.parquet import DEAD_LETTERS, EVENTS
+
+SCHEMAS: dict[Table, pa.Schema] = {"events": EVENTS, "dead_letters": DEAD_LETTERS}
+
+
+class SliceBuilder:
+    """Collects what one slice holds, in offset order.
+
+    `opened_s` is the monotonic time of its first message; `next_offset` is where it ends so far.
+    """
+
+    def __init__(self, start: int, now_us: int, opened_s: float) -> None:
+        self.start, self.now_us, self.opened_s = start, now_us, opened_s
+        self.next_offset = start
+        self.size_bytes = 0
+        self.records = 0
+        self._rows: dict[tuple[Table, str, str], list[tuple[Any, ...]]] = defaultdict(list)
+        self._counts: Counter[str] = Counter()
+        self._redactions: Counter[str] = Counter()
+        self._codes: Counter[str] = Counter()
+        self._gaps: list[Gap] = []
+
+    def add(
+        self, offset: int, size_bytes: int, result: MaskedEvent | DeadLetter | Refused
+    ) -> None:
+        """Takes the result of the message at `offset`; offsets that were skipped become a gap."""
+        self.skip_to(offset, "not-delivered")
+        self.next_offset = offset + 1
+        self.records += 1
+        self.size_bytes += size_bytes
+        match result:
+            case MaskedEvent(placement, row, redactions):
+                self._counts["events"] += 1
+                self._redactions.update(redaction.rule for redaction in redactions)
+                self._rows["events", placement.retention_class, placement.expires].append(row)
+            case DeadLetter(placement, row, code):
+                self._counts["dead_letters"] += 1
+                self._codes[code] += 1
+                self._rows["dead_letters", placement.retention_class, placement.expires].append(row)
+            case Refused():
+                self._counts["refused"] += 1
+
+    def skip_to(self, offset: int, reason: str) -> None:
+        """Declares `[next_offset, offset)` a gap, if it is not empty."""
+        if offset > self.next_offset:
+            self._gaps.append(Gap(self.next_offset, offset, reason))
+            self.next_offset = offset
+
+    def finish(
+        self, topic: str, topic_id: str, partition: int, *, ruleset: str, policy: str, key_id: str
+    ) -> MaskedSlice:
+        """The slice `[start, next_offset)`."""
+        counts = {
+            "messages": self.records,
+            "events": self._counts["events"],
+            "dead_letters": self._counts["dead_letters"],
+            "refused": self._counts["refused"],
+            "bytes": self.size_bytes,
+        }
+        header = SliceHeader(
+            topic=topic,
+            topic_id=topic_id,
+            partition=partition,
+            start=self.start,
+            end=self.next_offset,
+            now_us=self.now_us,
+            ruleset=ruleset,
+            policy=policy,
+            key_id=key_id,
+            counts=counts,
+            redactions=dict(sorted(self._redactions.items())),
+            dead_letter_codes=dict(sorted(self._codes.items())),
+            gaps=tuple(self._gaps),
+        )
+        parts = tuple(
+            Part(table, retention_class, expires, _columns(SCHEMAS[table], rows))
+            for (table, retention_class, expires), rows in sorted(self._rows.items())
+        )
+        return MaskedSlice(header, parts)
+
+
+def _columns(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,65 @@
+"""`redactory ingest`: Kafka → masked Parquet."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds `ingest`; what stands after `--` goes to Beam."""
+    app.command(rich_help_panel="Run")(ingest)
+
+
+def ingest(
+    bootstrap: Annotated[str, typer.Option(help="Brokers, host:port[,host:port].")],
+    topic: Annotated[str, typer.Option(help="Topic to read.")],
+    lake: Annotated[
+        str, typer.Option(envvar="REDACTORY_LAKE", help="Directory or s3:// prefix of the lake.")
+    ],
+    rules: Annotated[
+        Path | None, typer.Option(help="Ruleset file or folder (default: the built-in rules).")
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(envvar="REDACTORY_KEYS", help="Key ring (default: yours, made if missing)."),
+    ] = None,
+    policy: Annotated[Path | None, typer.Option(help="Retention policy file.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Client settings for Kafka: security.protocol, SASL, TLS.")
+    ] = None,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="End when every partition is read to its end.")
+    ] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    slice_records: Annotated[int, typer.Option(min=1, help="Most messages in a slice.")] = 20_000,
+    slice_bytes: Annotated[int, typer.Option(min=1, help="Most bytes in a slice.")] = 32 << 20,
+    flush_interval_s: Annotated[
+        float, typer.Option(min=0.1, help="Longest time until what was read can be queried.")
+    ] = 5.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    beam_options: Annotated[
+        list[str] | None, typer.Argument(help="Beam options, after --.", show_default=False)
+    ] = None,
+) -> None:
+    """Read a topic, mask what it holds and write it to the lake, exactly once.
+
+    Runs until it is stopped (Ctrl-C or SIGTERM ends it cleanly), or with --until-caught-up until
+    everything that stands in the topic is stored. It goes on where the lake's log ends.
+    """
+    from pipeline.config import IngestConfig, SliceLimits
+    from pipeline.progress import print_report, run_with_progress
+
+    settings = IngestConfig(
+        bootstrap=bootstrap,
+        topic=topic,
+        lake=lake,
+        rules=str(rules) if rules else None,
+        keys=str(keys) if keys else None,
+        policy=str(policy) if policy else None,
+        client_config=str(config) if config else None,
+        until_caught_up=until_caught_up,
+        limits=SliceLimits(slice_records, slice_bytes, flush_interval_s),
+        beam_options=tuple(beam_options or ()),
+    )
+    print_report(run_with_progress(settings, workers), as_json)

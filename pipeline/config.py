@@ -1,0 +1,55 @@
+"""What one ingest is told: plain values, so that it can be handed to any worker process.
+
+Secrets stay references: workers read the key ring and the client configuration from their own
+files, because a runner may keep what it is handed.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLimits:
+    """A slice is closed at the first limit it reaches; `age_s` is the flush interval."""
+
+    records: int = 20_000
+    size_bytes: int = 32 << 20
+    age_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class IngestConfig:
+    """One ingest of one topic into one lake.
+
+    `rules`, `keys`, `policy` and `client_config` are file paths (None: the built-in or default
+    one).  `instance` of `instances` reads the partitions with `partition % instances == instance`.
+    `epoch_s` bounds the life of one pipeline; the next one starts from the log.
+    """
+
+    bootstrap: str
+    topic: str
+    lake: str
+    rules: str | None = None
+    keys: str | None = None
+    policy: str | None = None
+    client_config: str | None = None
+    until_caught_up: bool = False
+    limits: SliceLimits = SliceLimits()
+    instance: int = 0
+    instances: int = 1
+    epoch_s: float = 300.0
+    beam_options: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "IngestConfig":
+        fields = json.loads(text)
+        fields["limits"] = SliceLimits(**fields["limits"])
+        fields["beam_options"] = tuple(fields["beam_options"])
+        return cls(**fields)
+
+    def takes(self, partition: int) -> bool:
+        """Whether this instance reads `partition`."""
+        return partition % self.instances == self.instance

@@ -1,0 +1,197 @@
+"""From a Kafka message to a masked row: decode → redact → place.  Pure: no I/O, no clock.
+
+The raw payload enters `Masker.mask` and does not leave it: what comes back is masked, hashed or a
+count.  Whatever cannot be examined in full becomes a dead letter without payload.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.retention.policy import Placement, Policy
+from redactors import Redaction, Redactor, RunMemory, Unexaminable
+from schemas import DecodeError, RunEvent, decode
+
+MAX_VALUE_BYTES = 4 << 20
+"""Larger values are not examined (the bound on time and memory per message) but dead letters."""
+
+MAX_HEADERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One Kafka record; `timestamp_us` is the broker's (epoch microseconds; None: has none)."""
+
+    offset: int
+    timestamp_us: int | None
+    key: bytes | None
+    value: bytes | None
+    header_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedEvent:
+    """A row of `events`: values in the order of `schemas.parquet.EVENTS`."""
+
+    placement: Placement
+    row: tuple[Any, ...]
+    redactions: tuple[Redaction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A row of `dead_letters`: values in the order of `schemas.parquet.DEAD_LETTERS`."""
+
+    placement: Placement
+    row: tuple[Any, ...]
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An event that was already past its deadline: counted, stored nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Where a slice's messages come from."""
+
+    topic: str
+    partition: int
+
+
+class Masker:
+    """Masks the messages of one slice after another under one ruleset, key and policy."""
+
+    def __init__(self, redactor: Redactor, policy: Policy) -> None:
+        self.redactor, self.policy = redactor, policy
+
+    def mask(
+        self, message: Message, at: Coordinates, now_us: int, memory: RunMemory | None = None
+    ) -> MaskedEvent | DeadLetter | Refused:
+        """Masks one message; raises nothing that depends on the payload."""
+        if message.value is None or not message.value:
+            return self._dead_letter(message, at, now_us, "empty-value", "decode")
+        if len(message.value) > MAX_VALUE_BYTES:
+            return self._dead_letter(message, at, now_us, "too-large", "decode")
+        if message.key is None:
+            return self._dead_letter(message, at, now_us, "null-key", "decode")
+        try:
+            event = decode(message.value)
+        except DecodeError as error:
+            return self._dead_letter(message, at, now_us, error.code, "decode")
+        placement = self.policy.place(
+            event.occurred_at, event.captured_at, event.retention_class, now_us
+        )
+        if placement.refused:
+            return Refused()
+        try:
+            return self._masked_event(event, message, at, now_us, placement, memory)
+        except Unexaminable as error:
+            return self._dead_letter(message, at, now_us, error.code, "redact")
+
+    def _masked_event(
+        self,
+        event: RunEvent,
+        message: Message,
+        at: Coordinates,
+        now_us: int,
+        placement: Placement,
+        memory: RunMemory | None,
+    ) -> MaskedEvent:
+        body = self.redactor.redact_json(event.body, memory)
+        names, renamed = self.redactor.redact_identifiers(_identifiers(event))
+        subjects = [self.redactor.pseudonym(subject, "SUBJECT") for subject in event.subjects]
+        hidden = tuple(
+            Redaction(path="subjects", rule="subject", label="SUBJECT", action="hash")
+            for before, after in zip(event.subjects, subjects, strict=True)
+            if before != after
+        )
+        redactions = (*body.redactions, *renamed, *hidden)
+        row = (
+            names["event_id"],
+            names["run_id"],
+            names.get("parent_run_id"),
+            names.get("retry_of"),
+            event.attempt,
+            event.sequence,
+            event.occurred_at,
+            event.captured_at,
+            event.kind,
+            names.get("kind_name"),
+            names.get("name"),
+            names.get("call_id"),
+            names.get("idempotency_key"),
+            body.text,
+            subjects,
+            {"name": names.get("producer_name"), "version": names.get("producer_version")},
+            [_declared(redaction) for redaction in redactions],
+            self.redactor.digest,
+            self.redactor.key_id,
+            at.topic,
+            at.partition,
+            message.offset,
+            now_us,
+            placement.deadline_us,
+            names.get("requested_class"),
+        )
+        return MaskedEvent(placement, row, redactions)
+
+    def _dead_letter(
+        self, message: Message, at: Coordinates, now_us: int, code: str, stage: str
+    ) -> DeadLetter:
+        # Counted from the ingest: the message's own times cannot be trusted here.
+        placement = self.policy.place(now_us, None, None, now_us)
+        value = message.value or b""
+        row = (
+            at.topic,
+            at.partition,
+            message.offset,
+            message.timestamp_us,
+            code,
+            stage,
+            len(value),
+            self.redactor.keyed_hash(value),
+            self._header_names(message.header_names),
+            self.redactor.digest,
+            self.redactor.key_id,
+            now_us,
+            placement.deadline_us,
+        )
+        return DeadLetter(placement, row, code)
+
+    def _header_names(self, names: Iterable[str]) -> list[str]:
+        kept = {str(index): name for index, name in enumerate(list(names)[:MAX_HEADERS])}
+        return list(self.redactor.redact_identifiers(kept)[0].values())
+
+
+def _identifiers(event: RunEvent) -> dict[str, str]:
+    """The event's columns that hold names and ids; each may carry a secret all the same."""
+    columns = {
+        "event_id": event.event_id,
+        "run_id": event.run_id,
+        "parent_run_id": event.parent_run_id,
+        "retry_of": event.retry_of,
+        "kind_name": event.kind_name,
+        "name": event.name,
+        "call_id": event.call_id,
+        "idempotency_key": event.idempotency_key,
+        "producer_name": event.producer.name,
+        "producer_version": event.producer.version,
+        "requested_class": event.retention_class,
+    }
+    return {name: value for name, value in columns.items() if value is not None}
+
+
+def _declared(redaction: Redaction) -> dict[str, Any]:
+    return {
+        "path": redaction.path,
+        "rule": redaction.rule,
+        "label": redaction.label,
+        "action": redaction.action,
+        "span_start": redaction.span_start,
+        "span_end": redaction.span_end,
+        "length": redaction.length,
+        "layers": redaction.layers,
+        "by": redaction.by,
+    }

@@ -1,0 +1,125 @@
+"""Opens what a reader needs from an `IngestConfig`: consumer, logs, rules, keys, policy."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Consumer
+
+from pipeline.config import IngestConfig
+from pipeline.errors import LogError, UsageError
+from pipeline.kafka import client_config, describe_topic
+from pipeline.lake.log import Intent, PartitionLog
+from pipeline.lake.store import Store
+from pipeline.masking import Masker
+from pipeline.reader import Clock, MaskedSlices
+from pipeline.retention.policy import Policy, load_policy, parse_policy
+from pipeline.stopping import STOP
+from redactors import KeyRing, Redactor, load_or_create_keys, load_ruleset, parse_document
+
+QUEUED_KBYTES = 32_768
+"""What the consumer may hold ahead of us: the bound on raw bytes in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReader:
+    """A running reader with what must be closed after it."""
+
+    slices: MaskedSlices
+    consumer: Consumer
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What masks and places: loaded once per process, before anything is read."""
+
+    redactor: Redactor
+    policy: Policy
+    keys: KeyRing
+
+
+def open_rules(config: IngestConfig) -> Rules:
+    """Loads ruleset, keys and policy; raises before a message is read if one cannot be used."""
+    ruleset = load_ruleset(Path(config.rules) if config.rules else None)
+    keys, _ = load_or_create_keys(Path(config.keys) if config.keys else None)
+    policy = load_policy(Path(config.policy) if config.policy else None)
+    return Rules(Redactor(ruleset, keys), policy, keys)
+
+
+def check_start(config: IngestConfig) -> tuple[int, ...]:
+    """Checks rules, keys, policy, lake and topic before any process starts; gives the partitions."""
+    open_rules(config)
+    Store.open(config.lake).check_writable()
+    topic = describe_topic(config.bootstrap, config.topic, client_file(config))
+    return tuple(p for p in topic.partitions if config.takes(p))
+
+
+def open_reader(config: IngestConfig) -> OpenReader:
+    """A reader over this instance's partitions, from where the lake's log ends."""
+    rules = open_rules(config)
+    store = Store.open(config.lake)
+    topic = describe_topic(config.bootstrap, config.topic, client_file(config))
+    partitions = [p for p in topic.partitions if config.takes(p)]
+    if not partitions:
+        raise UsageError(
+            f"no partition of {config.topic} is left for worker {config.instance + 1} of "
+            f"{config.instances}",
+            code="no-partition",
+            hint=f"the topic has {len(topic.partitions)}: use at most as many workers",
+        )
+    logs = {p: PartitionLog(store, config.topic, p) for p in partitions}
+    consumer = Consumer(_consumer_config(config))
+    slices = MaskedSlices(
+        config,
+        consumer,
+        logs,
+        topic.topic_id,
+        Masker(rules.redactor, rules.policy),
+        _masker_for(store, rules),
+        Clock(lambda: time.time_ns() // 1000, time.monotonic),
+        STOP.is_set,
+    )
+    return OpenReader(slices, consumer)
+
+
+def _masker_for(store: Store, rules: Rules) -> Callable[[Intent], Masker]:
+    """Makes the masker that an earlier writer used, from the documents kept in the log."""
+
+    def build(intent: Intent) -> Masker:
+        if intent.key_id not in rules.keys.keys:
+            raise LogError(
+                f"slice {intent.number} was begun under key {intent.key_id}, which is not in the "
+                "key ring",
+                code="key-gone",
+                hint="add the key to the ring, or give the slice up: redactory log supersede",
+            )
+        ruleset = parse_document(load_ruleset_document(store, intent.ruleset))
+        policy = parse_policy(load_policy_document(store, intent.policy))
+        return Masker(Redactor(ruleset, rules.keys.with_current(intent.key_id)), policy)
+
+    return build
+
+
+def client_file(config: IngestConfig) -> Path | None:
+    """The file with the Kafka client's settings, if one was given."""
+    return Path(config.client_config) if config.client_config else None
+
+
+def _consumer_config(config: IngestConfig) -> dict[str, object]:
+    return client_config(
+        config.bootstrap,
+        client_file(config),
+        **{
+            "group.id": f"redactory-{config.topic}",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "queued.max.messages.kbytes": QUEUED_KBYTES,
+            "fetch.message.max.bytes": 8 << 20,
+        },
+    )

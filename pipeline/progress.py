@@ -1,0 +1,106 @@
+"""What a person sees of an ingest: one live line in a terminal, a plain line now and then elsewhere."""
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from types import FrameType
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.config import IngestConfig
+from pipeline.lag import LagWatch
+from pipeline.opening import check_start
+from pipeline.supervisor import IngestReport, Supervisor
+
+PLAIN_EVERY_S = 10.0
+
+
+def run_with_progress(config: IngestConfig, workers: int) -> IngestReport:
+    """Checks that the ingest can start, runs it, shows how it goes on stderr.
+
+    Raises a PipelineError (or RedactorsError for rules and keys) if it cannot start or go on.
+    """
+    partitions = check_start(config)
+    console = Console(stderr=True)
+    with LagWatch(config, partitions) as lag, _shown(console) as show:
+        started_s = time.monotonic()
+
+        def on_progress(report: IngestReport) -> None:
+            show(_line(report, lag.of(report.ends), time.monotonic() - started_s))
+
+        supervisor = Supervisor(config, min(workers, len(partitions)), on_progress)
+        with _stopping(supervisor):
+            return supervisor.run()
+
+
+def print_report(report: IngestReport, as_json: bool) -> None:
+    """Prints the finished report to stdout: a small table, or one JSON object."""
+    if as_json:
+        print(json.dumps(asdict(report), sort_keys=True))
+        return
+    table = Table(title="Ingested", show_header=False)
+    for name in ("events", "dead_letters", "refused", "commits", "bytes"):
+        table.add_row(name.replace("_", " "), f"{report.counts[name]:,}", style=None)
+    for rule, count in report.redactions.most_common():
+        table.add_row(f"redacted by {rule}", f"{count:,}")
+    for code, count in report.dead_letter_codes.most_common():
+        table.add_row(f"dead letter: {code}", f"{count:,}")
+    for partition, start, end, reason in report.gaps:
+        table.add_row(f"gap in partition {partition}", f"[{start}, {end}) {reason}")
+    Console().print(table)
+
+
+def _line(report: IngestReport, lag: int | None, elapsed_s: float) -> str:
+    if report.waiting:
+        return f"waiting for {report.waiting}"
+    events = report.counts["events"]
+    parts = [
+        f"{events:,} events",
+        f"{events / max(elapsed_s, 0.001):,.0f}/s",
+        "lag ?" if lag is None else f"lag {lag:,}",
+        f"{report.redactions.total():,} redactions",
+    ]
+    if report.counts["dead_letters"]:
+        parts.append(f"{report.counts['dead_letters']:,} dead letters")
+    if report.counts["refused"]:
+        parts.append(f"{report.counts['refused']:,} refused")
+    return " · ".join(parts)
+
+
+@contextmanager
+def _shown(console: Console) -> Iterator[Callable[[str], None]]:
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4) as live:
+            yield lambda line: live.update(Text(line))
+        return
+    last_s = -PLAIN_EVERY_S
+
+    def plain(line: str) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= PLAIN_EVERY_S:
+            last_s = time.monotonic()
+            print(line, file=sys.stderr, flush=True)
+
+    yield plain
+
+
+@contextmanager
+def _stopping(supervisor: Supervisor) -> Iterator[None]:
+    """Lets SIGINT and SIGTERM end the ingest cleanly while it runs."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        supervisor.request_stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

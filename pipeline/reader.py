@@ -1,0 +1,240 @@
+"""Consume and mask: a topic's partitions become masked slices, in order, from the log's position.
+
+The reader is where raw payload lives and dies (invariant 1): it hands on masked slices only, so
+whatever a runner materialises holds nothing raw.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+
+from pipeline.building import SliceBuilder
+from pipeline.config import IngestConfig
+from pipeline.errors import BrokerError, LogError
+from pipeline.kafka import broker_error
+from pipeline.lake.log import Intent, PartitionLog, Position
+from pipeline.masking import Coordinates, Masker, Message
+from pipeline.slices import MaskedSlice
+
+POLL_S = 0.2
+BATCH_MESSAGES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """`now_us()` stamps rows (epoch microseconds); `monotonic_s()` measures ages."""
+
+    now_us: Callable[[], int]
+    monotonic_s: Callable[[], float]
+
+
+class MaskedSlices:
+    """Iterates over the masked slices of some partitions of one topic.
+
+    Ends when `stop()` is true, when the epoch is over, or, with `until_caught_up`, when every
+    partition has been read to its end; open slices are handed out first.  Raises BrokerError,
+    LogError or LakeError.
+    """
+
+    def __init__(
+        self,
+        config: IngestConfig,
+        consumer: Consumer,
+        logs: Mapping[int, PartitionLog],
+        topic_id: str,
+        masker: Masker,
+        masker_for: Callable[[Intent], Masker],
+        clock: Clock,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._config, self._consumer, self._logs = config, consumer, logs
+        self._topic_id, self._masker, self._masker_for = topic_id, masker, masker_for
+        self._clock, self._stop = clock, stop
+        self._open: dict[int, SliceBuilder] = {}
+        self._next: dict[int, int] = {}
+        self._caught_up: set[int] = set()
+
+    def __iter__(self) -> Iterator[MaskedSlice]:
+        ends_s = self._clock.monotonic_s() + self._config.epoch_s
+        for partition, log in self._logs.items():
+            position = log.position()
+            self._next[partition] = self._start_of(partition, position)
+            if position.open_intent:
+                yield self._redo(partition, position.open_intent)
+        self._assign(self._next)
+        while not self._is_over(ends_s):
+            for message in self._consume():
+                yield from self._take(message)
+            yield from self._close_old()
+        for partition in sorted(self._open):
+            yield self._close(partition)
+
+    def _is_over(self, ends_s: float) -> bool:
+        caught_up = self._config.until_caught_up and self._caught_up >= self._next.keys()
+        return caught_up or self._stop() or self._clock.monotonic_s() >= ends_s
+
+    def _take(self, message: KafkaMessage) -> Iterator[MaskedSlice]:
+        """Masks one message into its partition's open slice; yields the slice if it is full."""
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None and offset is not None
+        error = message.error()
+        if error is not None:
+            yield from self._take_error(partition, offset, error)
+            return
+        builder = self._builder(partition)
+        _mask_into(builder, message, self._masker, Coordinates(self._config.topic, partition))
+        limits = self._config.limits
+        if builder.records >= limits.records or builder.size_bytes >= limits.size_bytes:
+            yield self._close(partition)
+
+    def _take_error(
+        self, partition: int, offset: int, error: KafkaError
+    ) -> Iterator[MaskedSlice]:
+        if error.code() == KafkaError._PARTITION_EOF:
+            if offset > self._reached(partition):  # what is left are transaction markers
+                self._builder(partition).skip_to(offset, "not-delivered")
+            self._caught_up.add(partition)
+            if self._config.until_caught_up and partition in self._open:
+                yield self._close(partition)
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            # The topic's own retention overtook us: declare what is gone and go on behind it.
+            at = self._reached(partition)
+            low = self._checked_low(partition, at)
+            self._builder(partition).skip_to(low, "expired-in-topic")
+            self._consumer.incremental_unassign([TopicPartition(self._config.topic, partition)])
+            self._consumer.incremental_assign([TopicPartition(self._config.topic, partition, low)])
+        else:
+            raise broker_error(error)
+
+    def _close_old(self) -> Iterator[MaskedSlice]:
+        now_s = self._clock.monotonic_s()
+        for partition, builder in sorted(self._open.items()):
+            if now_s - builder.opened_s >= self._config.limits.age_s:
+                yield self._close(partition)
+
+    def _builder(self, partition: int) -> SliceBuilder:
+        builder = self._open.get(partition)
+        if builder is None:
+            builder = SliceBuilder(
+                self._next[partition], self._clock.now_us(), self._clock.monotonic_s()
+            )
+            self._open[partition] = builder
+        return builder
+
+    def _reached(self, partition: int) -> int:
+        builder = self._open.get(partition)
+        return builder.next_offset if builder else self._next[partition]
+
+    def _close(self, partition: int) -> MaskedSlice:
+        builder = self._open.pop(partition)
+        self._next[partition] = builder.next_offset
+        return self._finish(partition, builder, self._masker)
+
+    def _finish(self, partition: int, builder: SliceBuilder, masker: Masker) -> MaskedSlice:
+        return builder.finish(
+            self._config.topic,
+            self._topic_id,
+            partition,
+            ruleset=masker.redactor.digest,
+            policy=masker.policy.digest,
+            key_id=masker.redactor.key_id,
+        )
+
+    def _redo(self, partition: int, intent: Intent) -> MaskedSlice:
+        """Reads an intent's range again under the intent's own ruleset, key, policy and time."""
+        masker = self._masker_for(intent)
+        builder = SliceBuilder(intent.start, intent.now_us, self._clock.monotonic_s())
+        low = self._checked_low(partition, intent.start)
+        builder.skip_to(min(low, intent.end), "lost-before-redo")
+        if builder.next_offset < intent.end:
+            self._assign({partition: builder.next_offset})
+            at = Coordinates(self._config.topic, partition)
+            while builder.next_offset < intent.end:
+                if self._stop():
+                    raise BrokerError(
+                        f"stopped while redoing a slice of partition {partition}",
+                        code="stopped",
+                        hint="the next ingest takes it up again",
+                    )
+                self._redo_some(builder, intent, masker, at)
+        self._next[partition] = intent.end
+        return self._finish(partition, builder, masker)
+
+    def _redo_some(
+        self, builder: SliceBuilder, intent: Intent, masker: Masker, at: Coordinates
+    ) -> None:
+        for message in self._consume():
+            offset, error = message.offset(), message.error()
+            assert offset is not None
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise broker_error(error)
+            if offset >= intent.end or error is not None:
+                builder.skip_to(intent.end, "not-delivered")
+                return
+            _mask_into(builder, message, masker, at)
+
+    def _consume(self) -> list[KafkaMessage]:
+        return self._consumer.consume(BATCH_MESSAGES, POLL_S)
+
+    def _assign(self, offsets: Mapping[int, int]) -> None:
+        topic = self._config.topic
+        self._consumer.assign([TopicPartition(topic, p, offset) for p, offset in offsets.items()])
+
+    def _start_of(self, partition: int, position: Position) -> int:
+        """Where reading starts: the log's word, or the oldest record for a new partition."""
+        if position.topic_id and position.topic_id != self._topic_id:
+            raise LogError(
+                f"the topic {self._config.topic} is not the one this lake has read before "
+                "(it was deleted and made again)",
+                code="topic-recreated",
+                hint="read it into a new lake, or under another topic name",
+            )
+        if position.next_offset is None:
+            return self._watermarks(partition)[0]
+        low = self._checked_low(partition, position.next_offset)
+        if low > position.next_offset and not position.open_intent:
+            self._next[partition] = position.next_offset
+            self._builder(partition).skip_to(low, "expired-in-topic")
+            return low
+        return position.next_offset
+
+    def _checked_low(self, partition: int, offset: int) -> int:
+        """The oldest offset the topic still has; refuses a topic that ends before `offset`."""
+        low, high = self._watermarks(partition)
+        if offset > high:
+            raise LogError(
+                f"partition {partition} ends at offset {high}, but the lake has read up to {offset}",
+                code="offset-above-topic",
+                hint="another topic stands under this name: read it into a new lake",
+            )
+        return low
+
+    def _watermarks(self, partition: int) -> tuple[int, int]:
+        found = self._consumer.get_watermark_offsets(
+            TopicPartition(self._config.topic, partition), timeout=30.0
+        )
+        if found is None:
+            raise BrokerError(
+                f"the broker did not tell the offsets of partition {partition} in time",
+                code="broker-away",
+                hint="check --bootstrap and the broker",
+            )
+        return found
+
+
+def _mask_into(
+    builder: SliceBuilder, message: KafkaMessage, masker: Masker, at: Coordinates
+) -> None:
+    offset, value, key = message.offset(), message.value(), message.key()
+    assert offset is not None
+    timestamp_type, timestamp_ms = message.timestamp()
+    raw = Message(
+        offset=offset,
+        timestamp_us=timestamp_ms * 1000 if timestamp_type else None,
+        key=key if isinstance(key, bytes) or key is None else key.encode(),
+        value=value if isinstance(value, bytes) or value is None else value.encode(),
+        header_names=tuple(name for name, _ in message.headers() or ()),
+    )
+    builder.add(offset, len(raw.value or b""), masker.mask(raw, at, builder.now_us))

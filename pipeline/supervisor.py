@@ -1,0 +1,176 @@
+"""Runs an ingest as worker processes: starts, watches, restarts from the log, ends cleanly."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pipeline.config import IngestConfig
+from pipeline.errors import IngestError, PipelineError
+
+MAX_FAILURES = 5
+"""Restarts of one worker without a commit in between before the ingest gives up."""
+
+STOP_GRACE_S = 30.0
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """What one ingest has done so far.
+
+    `counts` has messages, events, dead_letters, refused, bytes, commits; `ends` the next offset by
+    partition; `waiting` what a worker waits for (None: it works).
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    redactions: Counter[str] = field(default_factory=Counter)
+    dead_letter_codes: Counter[str] = field(default_factory=Counter)
+    gaps: list[tuple[int, int, int, str]] = field(default_factory=list)
+    ends: dict[int, int] = field(default_factory=dict)
+    waiting: str | None = None
+    restarts: int = 0
+
+    def add(self, commit: dict[str, Any]) -> None:
+        """Adds the counts of one commit told by a worker."""
+        self.counts.update(commit["counts"], commits=1)
+        self.redactions.update(commit["redactions"])
+        self.dead_letter_codes.update(commit["dead_letter_codes"])
+        self.ends[commit["partition"]] = commit["end"]
+        self.gaps.extend((commit["partition"], *gap) for gap in commit["gaps"])
+        self.waiting = None
+
+
+@dataclass(slots=True)
+class _Worker:
+    config: IngestConfig
+    process: subprocess.Popen[str]
+    failures: int = 0
+    error: dict[str, Any] | None = None
+
+
+class Supervisor:
+    """Runs `workers` processes over the partitions of one topic until they are done.
+
+    `on_progress` is called with the report after every message and at least twice a second.
+    `request_stop` may be called from a signal handler.
+    """
+
+    def __init__(
+        self,
+        config: IngestConfig,
+        workers: int,
+        on_progress: Callable[[IngestReport], None],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._config, self._count, self._on_progress = config, workers, on_progress
+        self._sleep = sleep
+        self._told: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
+        self._workers: dict[int, _Worker] = {}
+        self._stopping = threading.Event()
+        self.report = IngestReport()
+
+    def request_stop(self) -> None:
+        """Asks the workers to commit what is open and end."""
+        self._stopping.set()
+
+    def run(self) -> IngestReport:
+        """Returns when every worker is done; raises the error that none of them could get over."""
+        try:
+            for index in range(self._count):
+                self._start(index, failures=0)
+            while self._workers:
+                self._step()
+        finally:
+            self._end_all()
+        return self.report
+
+    def _step(self) -> None:
+        if self._stopping.is_set():
+            for worker in self._workers.values():
+                worker.process.terminate()
+            self._stopping.clear()
+        try:
+            index, message = self._told.get(timeout=0.5)
+        except queue.Empty:
+            self._on_progress(self.report)
+            return
+        worker = self._workers[index]
+        if message is None:
+            self._ended(index, worker)
+        elif message["kind"] == "commit":
+            worker.failures = 0
+            self.report.add(message)
+        elif message["kind"] == "waiting":
+            self.report.waiting = message["what"]
+        elif message["kind"] == "error":
+            worker.error = worker.error or message  # the first one is the cause
+        self._on_progress(self.report)
+
+    def _ended(self, index: int, worker: _Worker) -> None:
+        del self._workers[index]
+        if worker.process.wait() == 0:
+            return
+        error = worker.error or {
+            "code": "worker-died",
+            "message": f"worker {index} died with exit code {worker.process.returncode}",
+            "hint": "",
+            "final": False,
+        }
+        if error["final"] or worker.failures + 1 >= MAX_FAILURES:
+            raise _as_exception(error)
+        self.report.restarts += 1
+        self.report.waiting = f"worker {index} to start again ({error['message']})"
+        self._on_progress(self.report)
+        self._sleep(min(0.5 * 2**worker.failures, 10.0))
+        self._start(index, worker.failures + 1)
+
+    def _start(self, index: int, failures: int) -> None:
+        config = replace(
+            self._config,
+            instance=self._config.instance * self._count + index,
+            instances=self._config.instances * self._count,
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pipeline.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        assert process.stdin is not None
+        process.stdin.write(config.to_json() + "\n")
+        process.stdin.flush()
+        self._workers[index] = _Worker(config, process, failures)
+        threading.Thread(target=self._listen, args=(index, process), daemon=True).start()
+
+    def _listen(self, index: int, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            try:
+                self._told.put((index, json.loads(line)))
+            except json.JSONDecodeError:
+                continue  # a library printed to stdout: not for us, and not to be repeated
+        self._told.put((index, None))
+
+    def _end_all(self) -> None:
+        for worker in self._workers.values():
+            worker.process.terminate()
+        deadline_s = time.monotonic() + STOP_GRACE_S
+        for worker in self._workers.values():
+            try:
+                worker.process.wait(max(0.1, deadline_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
+
+
+def _as_exception(error: dict[str, Any]) -> PipelineError:
+    raised = IngestError(error["message"], code=error["code"], hint=error["hint"])
+    return raised

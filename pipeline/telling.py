@@ -1,0 +1,63 @@
+"""How a worker process tells its supervisor what it does: one JSON object a line on stdout."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pipeline.errors import PipelineError
+from pipeline.lake.entries import CommitEntry
+
+
+def tell(kind: str, **fields: Any) -> None:
+    """Writes one message; `kind` is commit, waiting, error or done."""
+    sys.stdout.write(json.dumps({"kind": kind, **fields}) + "\n")
+    sys.stdout.flush()
+
+
+def tell_commit(commit: CommitEntry) -> CommitEntry:
+    """Tells a commit's counts and hands the commit on."""
+    tell(
+        "commit",
+        partition=commit.partition,
+        number=commit.number,
+        end=commit.end,
+        counts=dict(commit.counts),
+        redactions=dict(commit.redactions),
+        dead_letter_codes=dict(commit.dead_letter_codes),
+        gaps=[[gap.start, gap.end, gap.reason] for gap in commit.gaps],
+    )
+    return commit
+
+
+@contextmanager
+def telling_errors() -> Iterator[None]:
+    """Tells an error before a runner turns it into a text without type."""
+    try:
+        yield
+    except PipelineError as error:
+        tell_error(error)
+        raise
+
+
+def tell_error(error: BaseException) -> None:
+    """Tells our own errors in their words; of others only the type, for their text may be payload."""
+    if isinstance(error, PipelineError):
+        tell(
+            "error",
+            code=error.code,
+            message=str(error),
+            hint=error.hint,
+            final=error.is_final,
+            exit_code=error.exit_code,
+        )
+    else:
+        tell(
+            "error",
+            code="worker-failed",
+            message=f"a worker failed with {type(error).__name__}",
+            hint="it is started again from the log; --debug shows where",
+            final=False,
+            exit_code=3,
+        )

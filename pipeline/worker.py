@@ -1,0 +1,55 @@
+"""One worker process: `python -m pipeline.worker`, its `IngestConfig` as JSON on the first line of stdin.
+
+Tells what it does as JSON lines on stdout.  Ends cleanly, with everything open committed, on
+SIGINT or SIGTERM, when its share is caught up, or when its stdin closes: its supervisor is gone.
+"""
+
+import logging
+import sys
+import threading
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipeline.config import IngestConfig
+from pipeline.ingest import IngestRuns
+from pipeline.stopping import STOP, stop_on_signals
+from pipeline.telling import tell, tell_commit, tell_error
+
+DEFAULT_OPTIONS = ("--runner=FnApiRunner",)
+
+
+def main() -> int:
+    """Runs pipelines until there is no more to do; returns the exit code."""
+    # Beam logs exceptions whole; what may be said of them is told on stdout instead.
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+    logging.getLogger().setLevel(logging.CRITICAL)
+    config = IngestConfig.from_json(sys.stdin.readline())
+    stop_on_signals()
+    threading.Thread(target=_stop_with_supervisor, daemon=True).start()
+    try:
+        run_once(config)
+        while not config.until_caught_up and not STOP.is_set():
+            run_once(config)
+    except Exception as error:
+        tell_error(error)
+        return 3
+    tell("done")
+    return 0
+
+
+def run_once(config: IngestConfig) -> None:
+    """Runs one pipeline, from the log's position to the end of its epoch."""
+    options = PipelineOptions(list(config.beam_options or DEFAULT_OPTIONS))
+    with beam.Pipeline(options=options) as pipeline:
+        _ = pipeline | IngestRuns(config) | "Tell" >> beam.Map(tell_commit)
+
+
+def _stop_with_supervisor() -> None:
+    while sys.stdin.readline():
+        pass
+    STOP.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
