@@ -1,22 +1,23 @@
 """Small masked slices for the lake's tests."""
 
+from typing import Any
+
 import pyarrow as pa
 
 from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader
 
-SCHEMA = pa.schema(
-    [
-        pa.field("event_id", pa.string()),
-        pa.field("run_id", pa.string()),
-        pa.field("attempt", pa.int32()),
-        pa.field("sequence", pa.int64()),
-        pa.field("body", pa.string()),
-        pa.field("subjects", pa.list_(pa.string())),
-        pa.field("kafka_topic", pa.string()),
-        pa.field("kafka_partition", pa.int32()),
-        pa.field("kafka_offset", pa.int64()),
-    ]
-)
+_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("event_id", pa.string()),
+    pa.field("run_id", pa.string()),
+    pa.field("attempt", pa.int32()),
+    pa.field("sequence", pa.int64()),
+    pa.field("body", pa.string()),
+    pa.field("subjects", pa.list_(pa.string())),
+    pa.field("kafka_topic", pa.string()),
+    pa.field("kafka_partition", pa.int32()),
+    pa.field("kafka_offset", pa.int64()),
+]
+SCHEMA = pa.schema(_FIELDS)
 NOW_US = 1_790_000_000_000_000  # 2026-09-21
 DIGEST = "ab" * 32
 

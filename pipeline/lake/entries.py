@@ -54,7 +54,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitEntry:
+class Commit:
     """What was done; from here on its files belong to the lake.
 
     `counts`, `redactions`, `dead_letter_codes` and `gaps` are the slice's; `expired` counts rows
@@ -107,16 +107,16 @@ def digest(document: bytes) -> str:
     return hashlib.sha256(document).hexdigest()
 
 
-_Entry = TypeVar("_Entry", Intent, CommitEntry)
+_Entry = TypeVar("_Entry", Intent, Commit)
 _INTENT = TypeAdapter(Intent)
-_COMMIT = TypeAdapter(CommitEntry)
+_COMMIT = TypeAdapter(Commit)
 
 
 def decode_intent(document: bytes) -> Intent:
     return _decode(_INTENT, document)
 
 
-def decode_commit(document: bytes) -> CommitEntry:
+def decode_commit(document: bytes) -> Commit:
     return _decode(_COMMIT, document)
 
 

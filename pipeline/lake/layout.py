@@ -1,7 +1,7 @@
 """Where everything lies in a lake: the one place that forms and parses keys.
 
 <table>/retention_class=<class>/expires=<YYYY-MM-DDTHH>/<topic>-<partition>-<number>.parquet
-_log/<topic>/<partition>/<number>.intent | .commit      _log/<topic>/<partition>/checkpoints/<number>
+_log/<topic>/<partition>/<number>.intent | .commit      …/checkpoints/<number>
 _log/rulesets/<digest>   _log/policies/<digest>         _log/_rewrites/<table>/<class>/<expires>/…
 _state/…   _audit/…      _tmp/<claim>/<topic>-<partition>/…
 

@@ -6,12 +6,11 @@ stands yet.  Whoever finds another writer's entry in its place has lost the part
 
 import json
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from pipeline.errors import LogError, LostPartition
 from pipeline.lake import layout
 from pipeline.lake.entries import (
-    CommitEntry,
+    Commit,
     Intent,
     decode_commit,
     decode_intent,
@@ -20,7 +19,6 @@ from pipeline.lake.entries import (
     shared_fields,
 )
 from pipeline.lake.store import Store
-from pipeline.slices import SliceHeader
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +33,25 @@ class Position:
     next_number: int
     next_offset: int | None
     open_intent: Intent | None
-    last_commit: CommitEntry | None
+    last_commit: Commit | None
     last_digest: str
+
+    @property
+    def topic_id(self) -> str:
+        """Kafka's id of the topic the log was read from ("": the log is empty or does not say)."""
+        entry = self.open_intent or self.last_commit
+        return entry.topic_id if entry else ""
 
 
 _EMPTY = Position(1, None, None, None, "")
 
 
 class PartitionLog:
-    """Reads and extends the log of one partition as writer `claim`."""
+    """Reads and extends the log of one partition; a writer is known by its entries' claim."""
 
-    def __init__(self, store: Store, topic: str, partition: int, claim: str) -> None:
+    def __init__(self, store: Store, topic: str, partition: int) -> None:
         layout.check_topic(topic)
-        self.store, self.topic, self.partition, self.claim = store, topic, partition, claim
+        self.store, self.topic, self.partition = store, topic, partition
 
     def position(self, known: Position = _EMPTY) -> Position:
         """Where the log stands now; `known`, an earlier position, saves looking it up again.
@@ -61,7 +65,7 @@ class PartitionLog:
         commit, document = self.commit_at(last)
         return Position(last + 1, commit.end, self._intent(last + 1), commit, digest(document))
 
-    def commit_at(self, number: int) -> tuple[CommitEntry, bytes]:
+    def commit_at(self, number: int) -> tuple[Commit, bytes]:
         """Commit `number` and its document; `LakeError` ("missing") if there is none."""
         document = self.store.get(self._key(number, "commit"))
         commit = decode_commit(document)
@@ -73,19 +77,11 @@ class PartitionLog:
         """Writes an intent; finding the same one of our own again is success."""
         self._write(self._key(intent.number, "intent"), intent)
 
-    def commit(self, entry: CommitEntry) -> None:
+    def commit(self, entry: Commit) -> None:
         """Writes a commit, which makes the slice part of the lake; durable on return."""
         self._write(self._key(entry.number, "commit"), entry)
 
-    def new_intent(self, header: SliceHeader, position: Position) -> Intent:
-        return Intent(
-            **shared_fields(header),
-            number=position.next_number,
-            claim=self.claim,
-            previous=position.last_digest,
-        )
-
-    def supersede(self, reason: str) -> CommitEntry:
+    def supersede(self, reason: str, claim: str) -> Commit:
         """Closes the open intent without doing it; the next slice starts where it would have.
 
         Files that were published under its number stay outside the live set.
@@ -97,31 +93,27 @@ class PartitionLog:
                 code="nothing-open",
                 hint="`redactory log show` lists what is",
             )
-        fields = shared_fields(intent) | {"end": intent.start, "claim": self.claim}
-        entry = CommitEntry(
+        fields = shared_fields(intent) | {"end": intent.start, "claim": claim}
+        entry = Commit(
             **fields, number=intent.number, previous=digest(encode(intent)), superseded=reason
         )
         self.commit(entry)
         return entry
 
-    def _write(self, key: str, entry: Intent | CommitEntry) -> None:
+    def _write(self, key: str, entry: Intent | Commit) -> None:
         document = encode(entry)
         if self.store.put_if_absent(key, document):
             return
         found = self.store.get(key)
         if found == document:
             return
-        if json.loads(found).get("claim") == self.claim:
+        if json.loads(found).get("claim") == entry.claim:
             raise LogError(
                 "this writer wrote another entry under the same number before",
                 code="contradiction",
                 hint="start the ingest again",
             )
-        raise LostPartition(
-            f"another writer works on partition {self.partition} of {self.topic}",
-            code="lost-partition",
-            hint="run one ingest per partition; started again, it continues where the log stands",
-        )
+        raise lost_partition(self.topic, self.partition)
 
     def _intent(self, number: int) -> Intent | None:
         document = self.store.get_or_none(self._key(number, "intent"))
@@ -145,19 +137,9 @@ class PartitionLog:
         return layout.entry_key(self.topic, self.partition, number, kind)
 
 
-def store_document(
-    store: Store, kind: Literal["rulesets", "policies"], digest: str, document: bytes
-) -> None:
-    """Keeps the text of a ruleset or policy under its digest, before any intent names it."""
-    key = layout.document_key(kind, digest)
-    if not store.put_if_absent(key, document) and store.get(key) != document:
-        raise LogError(
-            f"the {kind} kept in the log under one digest differ",
-            code="digest-conflict",
-            hint="the log was changed, or two versions of redactory disagree",
-        )
-
-
-def load_document(store: Store, kind: Literal["rulesets", "policies"], digest: str) -> bytes:
-    """The text of the ruleset or policy with this digest; `LakeError` ("missing") if not kept."""
-    return store.get(layout.document_key(kind, digest))
+def lost_partition(topic: str, partition: int) -> LostPartition:
+    return LostPartition(
+        f"another writer works on partition {partition} of {topic}",
+        code="lost-partition",
+        hint="run one ingest per partition; started again, it continues where the log stands",
+    )

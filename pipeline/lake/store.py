@@ -8,8 +8,9 @@ can promise more (flushing, hard links, renaming) `local.py` says how.
 import errno
 import os
 import re
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from obstore import exceptions
 from obstore.store import ObjectStore, from_url
 
 from pipeline.errors import LakeError, LostPartition
+from pipeline.lake.layout import TMP
 
 _MISSING = (FileNotFoundError, exceptions.NotFoundError)
 
@@ -87,11 +89,14 @@ class Store:
 
     def delete(self, key: str) -> None:
         """Removes an object; one that is gone already is no error."""
-        with lake_errors():
-            try:
-                self.objects.delete(key)
-            except _MISSING:
-                pass
+        with lake_errors(), suppress(*_MISSING):
+            self.objects.delete(key)
+
+    def check_writable(self) -> None:
+        """Raises `LakeError` now if a writer would fail later."""
+        key = f"{TMP}/put/{secrets.token_hex(16)}"
+        self.put_tmp(key, b"")
+        self.delete(key)
 
     def put_tmp(self, key: str, data: bytes) -> None:
         """Writes an unfinished file under `_tmp/`, in place of an older one."""

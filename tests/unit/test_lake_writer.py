@@ -11,12 +11,12 @@ from lake_samples import NOW_US, masked_slice, now, rows
 
 from pipeline import faultpoints
 from pipeline.errors import LakeError, LogError, LostPartition
-from pipeline.lake.entries import CommitEntry
+from pipeline.lake.commits import SliceCommitter, WrittenSlice
+from pipeline.lake.entries import Commit
 from pipeline.lake.layout import new_claim
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.parquet import from_parquet, to_parquet
 from pipeline.lake.store import Store
-from pipeline.lake.writer import SliceCommitter, WrittenSlice
 from pipeline.slices import MaskedSlice
 
 FAULT_POINTS = [
@@ -41,17 +41,17 @@ def _no_faults_left() -> object:
 
 
 def writer(store: Store, claim: str | None = None) -> SliceCommitter:
-    return SliceCommitter(store, "runs", 0, claim or new_claim(), now)
+    return SliceCommitter(store, claim or new_claim(), now)
 
 
-def ingest(committer: SliceCommitter, masked: MaskedSlice) -> CommitEntry | None:
+def ingest(committer: SliceCommitter, masked: MaskedSlice) -> Commit | None:
     written = committer.write(masked)
     return committer.commit(written) if written else None
 
 
 def stored_offsets(store: Store) -> list[int]:
     """Offsets of every row of every committed file, in order."""
-    log = PartitionLog(store, "runs", 0, "reader")
+    log = PartitionLog(store, "runs", 0)
     last = log.position().next_number
     files = [file for n in range(1, last) for file in log.commit_at(n)[0].files]
     offsets: list[int] = []
@@ -80,9 +80,9 @@ def test_entries_follow_one_another_and_link_by_digest(store: Store) -> None:
     committer = writer(store)
     for start in range(0, 50, 10):
         ingest(committer, masked_slice(start, start + 10))
-    position = PartitionLog(store, "runs", 0, "x").position()
+    position = PartitionLog(store, "runs", 0).position()
     assert (position.next_number, position.next_offset, position.open_intent) == (6, 50, None)
-    assert committer.log.position(position) == position
+    assert PartitionLog(store, "runs", 0).position(position) == position
     assert stored_offsets(store) == list(range(50))
 
 
@@ -129,7 +129,7 @@ def test_a_writer_killed_at_any_step_is_taken_over_without_loss_or_duplicate(
     faultpoints.install(None)
 
     second = writer(store)
-    position = second.log.position()
+    position = PartitionLog(store, "runs", 0).position()
     for start in range(position.next_offset or 0, 12, 4):
         ingest(second, masked_slice(start, start + 4, expires=buckets))
     assert stored_offsets(store) == list(range(12))
@@ -203,7 +203,7 @@ def test_a_file_published_before_with_other_rows_is_a_conflict(store: Store) -> 
 
 def test_a_bucket_that_ended_before_the_redo_is_counted_and_not_written(store: Store) -> None:
     masked = masked_slice(0, 10, expires=("2026-10-21T00", "2026-12-01T00"))
-    later = SliceCommitter(store, "runs", 0, new_claim(), lambda: NOW_US + 40 * 86_400_000_000)
+    later = SliceCommitter(store, new_claim(), lambda: NOW_US + 40 * 86_400_000_000)
     entry = ingest(later, masked)
     assert entry is not None
     assert (entry.expired, [file.rows for file in entry.files]) == (5, [5])
@@ -213,7 +213,7 @@ def test_a_superseded_intent_gives_its_range_to_the_next_number(store: Store) ->
     crashed = writer(store)
     written = crashed.write(masked_slice(0, 10))
     assert written is not None
-    entry = PartitionLog(store, "runs", 0, new_claim()).supersede("the key is gone")
+    entry = PartitionLog(store, "runs", 0).supersede("the key is gone", new_claim())
     assert (entry.start, entry.end, entry.files, entry.superseded) == (0, 0, (), "the key is gone")
     with pytest.raises(LostPartition):
         crashed.commit(written)

@@ -1,0 +1,184 @@
+"""One masked slice into the lake, exactly once: steps 2 to 6 of the commit protocol.
+
+A runner may lose, repeat or double any call here; what was done is known from the log alone.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import TypeAdapter
+
+from pipeline.errors import LogError, LostPartition
+from pipeline.faultpoints import at
+from pipeline.lake import layout
+from pipeline.lake.entries import Commit, FileEntry, Intent, digest, encode, shared_fields
+from pipeline.lake.log import PartitionLog, Position, lost_partition
+from pipeline.lake.store import VERIFY_HINT, Store
+from pipeline.lake.writer import write_parts
+from pipeline.slices import MaskedSlice, Part, SliceHeader
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSlice:
+    """A slice whose files are published and whose commit is still to be written.
+
+    `expired` counts rows that were not written because their bucket had ended.
+    """
+
+    header: SliceHeader
+    number: int
+    claim: str
+    intent_digest: str
+    files: tuple[FileEntry, ...]
+    expired: int = 0
+
+    def to_json(self) -> bytes:
+        return encode(self)
+
+    @staticmethod
+    def from_json(document: bytes) -> "WrittenSlice":
+        return _WRITTEN.validate_json(document)
+
+
+_WRITTEN = TypeAdapter(WrittenSlice)
+
+
+def system_clock_us() -> int:
+    """The system's clock, in epoch microseconds."""
+    return time.time_ns() // 1_000
+
+
+class SliceCommitter:
+    """Writes and commits slices, those of one partition in order, as writer `claim`.
+
+    `write` and `commit` may run in different workers: all that `commit` needs is in what `write`
+    returned.
+    """
+
+    def __init__(
+        self, store: Store, claim: str, clock_us: Callable[[], int] = system_clock_us
+    ) -> None:
+        self._store, self._claim, self._clock_us = store, claim, clock_us
+        self._positions: dict[tuple[str, int], Position] = {}
+
+    def write(self, masked: MaskedSlice) -> WrittenSlice | None:
+        """Steps 2 to 4; None if the slice was committed before.
+
+        2. Intent, unless this slice redoes one that is open.
+        3. Write to `_tmp/<claim>/`, flush.
+        4. Publish without replacing; a taken name is read back, checked and adopted.
+
+        Raises `LostPartition` if another writer goes on here, `LogError` if the slice does not
+        follow the last commit.
+        """
+        header = masked.header
+        log = PartitionLog(self._store, header.topic, header.partition)
+        position = self._position(log)
+        if position.next_offset is not None and header.end <= position.next_offset:
+            return None
+        _check_follows(header, position)
+        # 2
+        intent = position.open_intent or _new_intent(header, position, self._claim)
+        if position.open_intent is None:
+            at("intent.before")
+            log.intend(intent)
+            at("intent.after")
+        elif not intent.covers(header):
+            raise _foreign_intent(intent, self._claim)
+        # 3, 4
+        kept, expired = self._without_ended(masked.parts)
+        files = write_parts(self._store, kept, header, intent.number, self._claim)
+        return WrittenSlice(
+            header, intent.number, self._claim, digest(encode(intent)), files, expired
+        )
+
+    def commit(self, written: WrittenSlice) -> Commit:
+        """Steps 5 and 6, see `commit`."""
+        return commit(self._store, written)
+
+    def _position(self, log: PartitionLog) -> Position:
+        at = log.topic, log.partition
+        if at in self._positions:
+            self._positions[at] = log.position(self._positions[at])
+        else:
+            take_over(self._store, log.topic, log.partition, self._claim)
+            self._positions[at] = log.position()
+        return self._positions[at]
+
+    def _without_ended(self, parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], int]:
+        """The parts whose bucket still lives, and the number of rows in the others."""
+        now = datetime.fromtimestamp(self._clock_us() / 1e6, UTC).strftime("%Y-%m-%dT%H")
+        kept = tuple(part for part in parts if part.expires > now)
+        return kept, sum(part.rows.num_rows for part in parts if part.expires <= now)
+
+
+def commit(store: Store, written: WrittenSlice) -> Commit:
+    """Steps 5 and 6 for a slice that is written; again for the same slice it is success.
+
+    5. Open-run state, sealed, before the commit (comes with the run records).
+    6. Commit: from here on the files are part of the lake.
+
+    Raises `LostPartition` if another writer committed in its place.
+    """
+    header = written.header
+    entry = Commit(
+        **shared_fields(header),
+        number=written.number,
+        claim=written.claim,
+        previous=written.intent_digest,
+        files=written.files,
+        counts=header.counts,
+        redactions=header.redactions,
+        dead_letter_codes=header.dead_letter_codes,
+        gaps=header.gaps,
+        expired=written.expired,
+    )
+    # 6
+    at("commit.before")
+    PartitionLog(store, header.topic, header.partition).commit(entry)
+    at("commit.after")
+    return entry
+
+
+def take_over(store: Store, topic: str, partition: int, claim: str) -> None:
+    """Renames the unfinished files of every other writer of the partition away, then removes them.
+
+    A writer that was only frozen then has nothing left to publish.
+    """
+    for folder in store.folders(layout.TMP):
+        other = folder.rpartition("/")[2]
+        if other == claim:
+            continue
+        taken = f"{layout.TMP}/{claim}/taken-{other}-{topic}-{partition}"
+        store.move_away(layout.tmp_folder(other, topic, partition), taken)
+        store.remove_folder(taken)
+
+
+def _new_intent(header: SliceHeader, position: Position, claim: str) -> Intent:
+    return Intent(
+        **shared_fields(header),
+        number=position.next_number,
+        claim=claim,
+        previous=position.last_digest,
+    )
+
+
+def _check_follows(header: SliceHeader, position: Position) -> None:
+    if position.next_offset is not None and header.start != position.next_offset:
+        raise LogError(
+            f"a slice starts at offset {header.start}, the log ends at {position.next_offset}",
+            code="not-contiguous",
+            hint=VERIFY_HINT,
+        )
+
+
+def _foreign_intent(intent: Intent, claim: str) -> LogError | LostPartition:
+    if intent.claim != claim:
+        return lost_partition(intent.topic, intent.partition)
+    return LogError(
+        "a slice differs from the intent it should redo",
+        code="contradiction",
+        hint="start the ingest again; if it stays so, `redactory log supersede`",
+    )

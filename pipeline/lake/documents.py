@@ -1,0 +1,39 @@
+"""The texts of rulesets and policies, kept in the log under their digests."""
+
+from typing import Literal
+
+from pipeline.errors import LogError
+from pipeline.lake.layout import document_key
+from pipeline.lake.store import Store
+
+_Kind = Literal["rulesets", "policies"]
+
+
+def store_ruleset(store: Store, digest: str, document: bytes) -> None:
+    """Keeps a ruleset's canonical text, before any intent names its digest; again is success."""
+    _store(store, "rulesets", digest, document)
+
+
+def load_ruleset_document(store: Store, digest: str) -> bytes:
+    """The canonical text of a ruleset; `LakeError` ("missing") if it is not kept."""
+    return store.get(document_key("rulesets", digest))
+
+
+def store_policy(store: Store, digest: str, document: bytes) -> None:
+    """Keeps a retention policy's text, before any intent names its digest; again is success."""
+    _store(store, "policies", digest, document)
+
+
+def load_policy_document(store: Store, digest: str) -> bytes:
+    """The text of a retention policy; `LakeError` ("missing") if it is not kept."""
+    return store.get(document_key("policies", digest))
+
+
+def _store(store: Store, kind: _Kind, digest: str, document: bytes) -> None:
+    key = document_key(kind, digest)
+    if not store.put_if_absent(key, document) and store.get(key) != document:
+        raise LogError(
+            f"two different texts in {kind} have one digest",
+            code="digest-conflict",
+            hint="the log was changed, or two versions of redactory disagree",
+        )
