@@ -17,7 +17,7 @@ from pipeline.errors import PipelineError
 from redactors.errors import KeyRingError, RedactorsError, RulesetError
 from schemas.errors import SchemasError
 
-COMMANDS = ("demo", "broker")
+COMMANDS = ("broker",)
 """The modules of `pipeline.cli` that register commands, in the order of the help text."""
 
 EXTRA_OF = {
