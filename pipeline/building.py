@@ -24,15 +24,13 @@ class SliceBuilder:
         self.next_offset = start
         self.size_bytes = 0
         self.records = 0
-        self._rows: dict[tuple[Table, str, str], list[tuple[Any, ...]]] = defaultdict(list)
+        self._rows: dict[tuple[Table, str, str], list[dict[str, Any]]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
         self._redactions: Counter[str] = Counter()
         self._codes: Counter[str] = Counter()
         self._gaps: list[Gap] = []
 
-    def add(
-        self, offset: int, size_bytes: int, result: MaskedEvent | DeadLetter | Refused
-    ) -> None:
+    def add(self, offset: int, size_bytes: int, result: MaskedEvent | DeadLetter | Refused) -> None:
         """Takes the result of the message at `offset`; offsets that were skipped become a gap."""
         self.skip_to(offset, "not-delivered")
         self.next_offset = offset + 1
@@ -89,7 +87,6 @@ class SliceBuilder:
         return MaskedSlice(header, parts)
 
 
-def _columns(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+def _columns(schema: pa.Schema, rows: Sequence[dict[str, Any]]) -> pa.Table:
+    arrays = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from apache_beam.coders import Coder, registry
 
-from pipeline.lake.entries import CommitEntry, decode_commit, encode
-from pipeline.lake.writer import WrittenSlice
+from pipeline.lake.commits import WrittenSlice
+from pipeline.lake.entries import Commit, decode_commit, encode
 from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader
 
 
@@ -78,19 +78,19 @@ class WrittenSliceCoder(Coder):  # type: ignore[misc]
 class CommitCoder(Coder):  # type: ignore[misc]
     """A commit as it stands in the log."""
 
-    def encode(self, value: CommitEntry) -> bytes:
+    def encode(self, value: Commit) -> bytes:
         return encode(value)
 
-    def decode(self, encoded: bytes) -> CommitEntry:
+    def decode(self, encoded: bytes) -> Commit:
         return decode_commit(encoded)
 
     def is_deterministic(self) -> bool:
         return True
 
     def to_type_hint(self) -> type:
-        return CommitEntry
+        return Commit
 
 
 registry.register_coder(MaskedSlice, MaskedSliceCoder)
 registry.register_coder(WrittenSlice, WrittenSliceCoder)
-registry.register_coder(CommitEntry, CommitCoder)
+registry.register_coder(Commit, CommitCoder)

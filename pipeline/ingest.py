@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from pipeline.config import IngestConfig
-from pipeline.lake.entries import CommitEntry
+from pipeline.lake.commits import SliceCommitter, WrittenSlice, commit
+from pipeline.lake.entries import Commit
 from pipeline.lake.layout import new_claim
 from pipeline.lake.store import Store
-from pipeline.lake.writer import SliceCommitter, WrittenSlice
 from pipeline.slices import MaskedSlice
 from pipeline.source import ReadMasked
 from pipeline.telling import telling_errors
@@ -27,13 +27,14 @@ class IngestRuns(beam.PTransform):  # type: ignore[misc]
         super().__init__()
         self._config = config
 
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[CommitEntry]:
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Commit]:
+        lake = self._config.lake
         return (
             begin
             | "ReadMasked" >> ReadMasked(self._config)
             # Assemble: events will be folded into run records here.
-            | "WriteParquet" >> beam.ParDo(WriteParquet(self._config.lake))
-            | "Commit" >> beam.ParDo(Commit(self._config.lake))
+            | "WriteParquet" >> beam.ParDo(WriteParquet(lake)).with_output_types(WrittenSlice)
+            | "Commit" >> beam.ParDo(CommitSlice(lake)).with_output_types(Commit)
         )
 
 
@@ -44,22 +45,16 @@ class WriteParquet(beam.DoFn):  # type: ignore[misc]
         self._lake = lake
 
     def setup(self) -> None:
-        self._store, self._claim = Store.open(self._lake), new_claim()
-        self._committers: dict[int, SliceCommitter] = {}
+        self._committer = SliceCommitter(Store.open(self._lake), new_claim())
 
     def process(self, element: MaskedSlice) -> Iterator[WrittenSlice]:
-        topic, partition = element.header.topic, element.header.partition
         with telling_errors():
-            if partition not in self._committers:
-                self._committers[partition] = SliceCommitter(
-                    self._store, topic, partition, self._claim
-                )
-            written = self._committers[partition].write(element)
+            written = self._committer.write(element)
         if written is not None:  # None: the log has this slice already
             yield written
 
 
-class Commit(beam.DoFn):  # type: ignore[misc]
+class CommitSlice(beam.DoFn):  # type: ignore[misc]
     """Writes the commit entry: from here on the slice is in the lake."""
 
     def __init__(self, lake: str) -> None:
@@ -68,10 +63,7 @@ class Commit(beam.DoFn):  # type: ignore[misc]
     def setup(self) -> None:
         self._store = Store.open(self._lake)
 
-    def process(self, element: WrittenSlice) -> Iterator[CommitEntry]:
-        header = element.header
+    def process(self, element: WrittenSlice) -> Iterator[Commit]:
         with telling_errors():
-            entry = SliceCommitter(
-                self._store, header.topic, header.partition, element.claim
-            ).commit(element)
-        yield entry
+            committed = commit(self._store, element)
+        yield committed

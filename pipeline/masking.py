@@ -5,17 +5,18 @@ count.  Whatever cannot be examined in full becomes a dead letter without payloa
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeline.retention.policy import Placement, Policy
 from redactors import Redaction, Redactor, RunMemory, Unexaminable
 from schemas import DecodeError, RunEvent, decode
 
-MAX_VALUE_BYTES = 4 << 20
-"""Larger values are not examined (the bound on time and memory per message) but dead letters."""
+NULL_KEY = "null-key"
+"""Reason code of an event without a key: its run would be scattered over the partitions."""
 
 MAX_HEADERS = 64
+"""Header names that a dead letter keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +32,19 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class MaskedEvent:
-    """A row of `events`: values in the order of `schemas.parquet.EVENTS`."""
+    """A row of `events`, by column name; a column that is not there is null."""
 
     placement: Placement
-    row: tuple[Any, ...]
+    row: dict[str, Any]
     redactions: tuple[Redaction, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A row of `dead_letters`: values in the order of `schemas.parquet.DEAD_LETTERS`."""
+    """A row of `dead_letters`, by column name: no payload, no message text."""
 
     placement: Placement
-    row: tuple[Any, ...]
+    row: dict[str, Any]
     code: str
 
 
@@ -70,16 +71,12 @@ class Masker:
         self, message: Message, at: Coordinates, now_us: int, memory: RunMemory | None = None
     ) -> MaskedEvent | DeadLetter | Refused:
         """Masks one message; raises nothing that depends on the payload."""
-        if message.value is None or not message.value:
-            return self._dead_letter(message, at, now_us, "empty-value", "decode")
-        if len(message.value) > MAX_VALUE_BYTES:
-            return self._dead_letter(message, at, now_us, "too-large", "decode")
-        if message.key is None:
-            return self._dead_letter(message, at, now_us, "null-key", "decode")
         try:
             event = decode(message.value)
         except DecodeError as error:
             return self._dead_letter(message, at, now_us, error.code, "decode")
+        if message.key is None:
+            return self._dead_letter(message, at, now_us, NULL_KEY, "decode")
         placement = self.policy.place(
             event.occurred_at, event.captured_at, event.retention_class, now_us
         )
@@ -108,33 +105,28 @@ class Masker:
             if before != after
         )
         redactions = (*body.redactions, *renamed, *hidden)
-        row = (
-            names["event_id"],
-            names["run_id"],
-            names.get("parent_run_id"),
-            names.get("retry_of"),
-            event.attempt,
-            event.sequence,
-            event.occurred_at,
-            event.captured_at,
-            event.kind,
-            names.get("kind_name"),
-            names.get("name"),
-            names.get("call_id"),
-            names.get("idempotency_key"),
-            body.text,
-            subjects,
-            {"name": names.get("producer_name"), "version": names.get("producer_version")},
-            [_declared(redaction) for redaction in redactions],
-            self.redactor.digest,
-            self.redactor.key_id,
-            at.topic,
-            at.partition,
-            message.offset,
-            now_us,
-            placement.deadline_us,
-            names.get("requested_class"),
-        )
+        row = {
+            **names,
+            "attempt": event.attempt,
+            "sequence": event.sequence,
+            "occurred_at": event.occurred_at,
+            "captured_at": event.captured_at,
+            "kind": event.kind,
+            "body": body.text,
+            "subjects": subjects,
+            "producer": {
+                "name": names.get("producer_name"),
+                "version": names.get("producer_version"),
+            },
+            "redactions": [asdict(redaction) for redaction in redactions],
+            "ruleset": self.redactor.digest,
+            "key_id": self.redactor.key_id,
+            "kafka_topic": at.topic,
+            "kafka_partition": at.partition,
+            "kafka_offset": message.offset,
+            "ingested_at": now_us,
+            "deadline": placement.deadline_us,
+        }
         return MaskedEvent(placement, row, redactions)
 
     def _dead_letter(
@@ -143,21 +135,21 @@ class Masker:
         # Counted from the ingest: the message's own times cannot be trusted here.
         placement = self.policy.place(now_us, None, None, now_us)
         value = message.value or b""
-        row = (
-            at.topic,
-            at.partition,
-            message.offset,
-            message.timestamp_us,
-            code,
-            stage,
-            len(value),
-            self.redactor.keyed_hash(value),
-            self._header_names(message.header_names),
-            self.redactor.digest,
-            self.redactor.key_id,
-            now_us,
-            placement.deadline_us,
-        )
+        row = {
+            "kafka_topic": at.topic,
+            "kafka_partition": at.partition,
+            "kafka_offset": message.offset,
+            "kafka_timestamp": message.timestamp_us,
+            "code": code,
+            "stage": stage,
+            "length_bytes": len(value),
+            "payload_hmac": self.redactor.keyed_hash(value),
+            "header_names": self._header_names(message.header_names),
+            "ruleset": self.redactor.digest,
+            "key_id": self.redactor.key_id,
+            "ingested_at": now_us,
+            "deadline": placement.deadline_us,
+        }
         return DeadLetter(placement, row, code)
 
     def _header_names(self, names: Iterable[str]) -> list[str]:
@@ -181,17 +173,3 @@ def _identifiers(event: RunEvent) -> dict[str, str]:
         "requested_class": event.retention_class,
     }
     return {name: value for name, value in columns.items() if value is not None}
-
-
-def _declared(redaction: Redaction) -> dict[str, Any]:
-    return {
-        "path": redaction.path,
-        "rule": redaction.rule,
-        "label": redaction.label,
-        "action": redaction.action,
-        "span_start": redaction.span_start,
-        "span_end": redaction.span_end,
-        "length": redaction.length,
-        "layers": redaction.layers,
-        "by": redaction.by,
-    }

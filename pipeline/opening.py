@@ -10,13 +10,28 @@ from confluent_kafka import Consumer
 from pipeline.config import IngestConfig
 from pipeline.errors import LogError, UsageError
 from pipeline.kafka import client_config, describe_topic
-from pipeline.lake.log import Intent, PartitionLog
+from pipeline.lake.documents import (
+    load_policy_document,
+    load_ruleset_document,
+    store_policy,
+    store_ruleset,
+)
+from pipeline.lake.entries import Intent
+from pipeline.lake.log import PartitionLog
 from pipeline.lake.store import Store
 from pipeline.masking import Masker
 from pipeline.reader import Clock, MaskedSlices
 from pipeline.retention.policy import Policy, load_policy, parse_policy
 from pipeline.stopping import STOP
-from redactors import KeyRing, Redactor, load_or_create_keys, load_ruleset, parse_document
+from redactors import (
+    KeyRing,
+    Redactor,
+    Ruleset,
+    load_or_create_keys,
+    load_ruleset,
+    parse_document,
+    ruleset_document,
+)
 
 QUEUED_KBYTES = 32_768
 """What the consumer may hold ahead of us: the bound on raw bytes in memory."""
@@ -37,6 +52,7 @@ class OpenReader:
 class Rules:
     """What masks and places: loaded once per process, before anything is read."""
 
+    ruleset: Ruleset
     redactor: Redactor
     policy: Policy
     keys: KeyRing
@@ -47,13 +63,13 @@ def open_rules(config: IngestConfig) -> Rules:
     ruleset = load_ruleset(Path(config.rules) if config.rules else None)
     keys, _ = load_or_create_keys(Path(config.keys) if config.keys else None)
     policy = load_policy(Path(config.policy) if config.policy else None)
-    return Rules(Redactor(ruleset, keys), policy, keys)
+    return Rules(ruleset, Redactor(ruleset, keys), policy, keys)
 
 
 def check_start(config: IngestConfig) -> tuple[int, ...]:
-    """Checks rules, keys, policy, lake and topic before any process starts; gives the partitions."""
+    """The partitions to read, once rules, keys, policy, lake and topic are known to be usable."""
     open_rules(config)
-    Store.open(config.lake).check_writable()
+    Store.open(config.lake, create=True).check_writable()
     topic = describe_topic(config.bootstrap, config.topic, client_file(config))
     return tuple(p for p in topic.partitions if config.takes(p))
 
@@ -62,6 +78,8 @@ def open_reader(config: IngestConfig) -> OpenReader:
     """A reader over this instance's partitions, from where the lake's log ends."""
     rules = open_rules(config)
     store = Store.open(config.lake)
+    store_ruleset(store, rules.redactor.digest, ruleset_document(rules.ruleset))
+    store_policy(store, rules.policy.digest, rules.policy.document)
     topic = describe_topic(config.bootstrap, config.topic, client_file(config))
     partitions = [p for p in topic.partitions if config.takes(p)]
     if not partitions:

@@ -1,4 +1,4 @@
-"""What a person sees of an ingest: one live line in a terminal, a plain line now and then elsewhere."""
+"""What a person sees of an ingest: a live line in a terminal, elsewhere a line now and then."""
 
 import json
 import signal
@@ -43,7 +43,7 @@ def run_with_progress(config: IngestConfig, workers: int) -> IngestReport:
 def print_report(report: IngestReport, as_json: bool) -> None:
     """Prints the finished report to stdout: a small table, or one JSON object."""
     if as_json:
-        print(json.dumps(asdict(report), sort_keys=True))
+        sys.stdout.write(json.dumps(asdict(report), sort_keys=True) + "\n")
         return
     table = Table(title="Ingested", show_header=False)
     for name in ("events", "dead_letters", "refused", "commits", "bytes"):
@@ -86,7 +86,7 @@ def _shown(console: Console) -> Iterator[Callable[[str], None]]:
         nonlocal last_s
         if time.monotonic() - last_s >= PLAIN_EVERY_S:
             last_s = time.monotonic()
-            print(line, file=sys.stderr, flush=True)
+            console.print(line, markup=False, highlight=False)
 
     yield plain
 

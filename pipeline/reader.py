@@ -14,7 +14,8 @@ from pipeline.building import SliceBuilder
 from pipeline.config import IngestConfig
 from pipeline.errors import BrokerError, LogError
 from pipeline.kafka import broker_error
-from pipeline.lake.log import Intent, PartitionLog, Position
+from pipeline.lake.entries import Intent
+from pipeline.lake.log import PartitionLog, Position
 from pipeline.masking import Coordinates, Masker, Message
 from pipeline.slices import MaskedSlice
 
@@ -89,9 +90,7 @@ class MaskedSlices:
         if builder.records >= limits.records or builder.size_bytes >= limits.size_bytes:
             yield self._close(partition)
 
-    def _take_error(
-        self, partition: int, offset: int, error: KafkaError
-    ) -> Iterator[MaskedSlice]:
+    def _take_error(self, partition: int, offset: int, error: KafkaError) -> Iterator[MaskedSlice]:
         if error.code() == KafkaError._PARTITION_EOF:
             if offset > self._reached(partition):  # what is left are transaction markers
                 self._builder(partition).skip_to(offset, "not-delivered")
@@ -205,7 +204,7 @@ class MaskedSlices:
         low, high = self._watermarks(partition)
         if offset > high:
             raise LogError(
-                f"partition {partition} ends at offset {high}, but the lake has read up to {offset}",
+                f"partition {partition} ends at offset {high}, the lake has read up to {offset}",
                 code="offset-above-topic",
                 hint="another topic stands under this name: read it into a new lake",
             )

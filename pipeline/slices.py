@@ -23,7 +23,7 @@ class Gap:
 
 GAP_REASONS = {
     "expired-in-topic": "the topic's own retention removed the records before they were read",
-    "not-delivered": "transaction markers, aborted or compacted records: the broker never hands them out",
+    "not-delivered": "transaction markers, aborted or compacted records: no consumer sees them",
     "lost-before-redo": "an intent was redone after the topic had lost its records",
 }
 
@@ -34,8 +34,8 @@ class SliceHeader:
 
     Offsets `[start, end)` of one partition of the topic with Kafka's id `topic_id`; `now_us` is the
     one clock reading (epoch microseconds) that every row of the slice shares; `ruleset` and
-    `policy` are digests of documents kept in the lake's log.  `counts` has messages, events, dead_letters, refused, bytes;
-    `redactions` counts by rule id, `dead_letter_codes` by reason code.
+    `policy` are digests of documents kept in the lake's log.  `counts` has messages, events,
+    dead_letters, refused and bytes; `redactions` counts by rule id, `dead_letter_codes` by code.
     """
 
     topic: str

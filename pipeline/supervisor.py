@@ -172,5 +172,4 @@ class Supervisor:
 
 
 def _as_exception(error: dict[str, Any]) -> PipelineError:
-    raised = IngestError(error["message"], code=error["code"], hint=error["hint"])
-    return raised
+    return IngestError(error["message"], code=error["code"], hint=error["hint"])

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline.errors import PipelineError
-from pipeline.lake.entries import CommitEntry
+from pipeline.lake.entries import Commit
 
 
 def tell(kind: str, **fields: Any) -> None:
@@ -16,7 +16,7 @@ def tell(kind: str, **fields: Any) -> None:
     sys.stdout.flush()
 
 
-def tell_commit(commit: CommitEntry) -> CommitEntry:
+def tell_commit(commit: Commit) -> Commit:
     """Tells a commit's counts and hands the commit on."""
     tell(
         "commit",
@@ -42,7 +42,7 @@ def telling_errors() -> Iterator[None]:
 
 
 def tell_error(error: BaseException) -> None:
-    """Tells our own errors in their words; of others only the type, for their text may be payload."""
+    """Tells our own errors in their words; of others only the type: their text may be payload."""
     if isinstance(error, PipelineError):
         tell(
             "error",

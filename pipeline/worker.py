@@ -1,7 +1,8 @@
-"""One worker process: `python -m pipeline.worker`, its `IngestConfig` as JSON on the first line of stdin.
+"""One worker process: `python -m pipeline.worker`.
 
-Tells what it does as JSON lines on stdout.  Ends cleanly, with everything open committed, on
-SIGINT or SIGTERM, when its share is caught up, or when its stdin closes: its supervisor is gone.
+Its `IngestConfig` comes as JSON on the first line of stdin; what it does goes out as JSON lines on
+stdout.  Ends cleanly, with everything open committed, on SIGINT or SIGTERM, when its share is
+caught up, or when its stdin closes: its supervisor is gone then.
 """
 
 import logging
