@@ -1,17 +1,18 @@
 """Opaque tokens: text that looks drawn at random rather than written."""
 
-import re
 from itertools import pairwise
 from typing import Final
+
+import re2
 
 from redactors.validators.letters import wordlikeness
 from redactors.validators.real import real
 
-_CHUNK: Final = re.compile(r"[A-Za-z0-9]+")
-_RUN: Final = re.compile(r"[A-Za-z]+|[0-9]+")
-_UUID: Final = re.compile(r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
-_HEX: Final = re.compile(r"^[0-9a-fA-F]+$")
-_DATE: Final = re.compile(r"(?:19|20)\d\d-?[01]\d-?[0-3]\d")
+_CHUNK: Final = re2.compile(r"[A-Za-z0-9]+")
+_RUN: Final = re2.compile(r"[A-Za-z]+|[0-9]+")
+_UUID: Final = re2.compile(r"(?i)^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_HEX: Final = re2.compile(r"^[0-9a-fA-F]+$")
+_DATE: Final = re2.compile(r"(?:19|20)\d\d-?[01]\d-?[0-3]\d")
 
 
 def opaque(text: str) -> bool:
@@ -38,7 +39,7 @@ def _random(chunk: str) -> bool:
     if len(chunk) >= 16 and _HEX.match(chunk):
         return True
     # `sha256`, `utf8` and `v1beta1` change between letters and digits once or twice.
-    if len(runs) >= 5 or len(runs) >= 4 and len(chunk) <= 12:
+    if len(runs) >= 5 or (len(runs) >= 4 and len(chunk) <= 12):
         return True
     return len(chunk) >= 12 and _random_letters("".join(r for r in runs if r[0].isalpha()))
 

@@ -1,17 +1,18 @@
 """Passwords given as literals, told apart from the code and prose around them."""
 
-import re
 from typing import Final
+
+import re2
 
 from redactors.validators.real import real
 
 # `get_secret(…`, `settings.db.password`, `row["password"]`, `user->pass`, `String?`, `/a/path`.
-_EXPRESSION: Final = re.compile(
+_EXPRESSION: Final = re2.compile(
     r"^[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)+(?:[\[(].*)?$"
     r"|^[A-Za-z_$][\w$]*[\[(].*$|^[A-Z][A-Z]*_[A-Z_]+$|^https?://[^@]*$|^(?:~|\.{1,2})?/[\w./-]+$"
 )
 # `refresh`, `token_refresh`, `deploy-bot`: names of things.
-_WORDS: Final = re.compile(r"^[A-Za-z]+(?:[_-][A-Za-z]+)?$")
+_WORDS: Final = re2.compile(r"^[A-Za-z]+(?:[_-][A-Za-z]+)?$")
 _SCHEMES: Final = ("basic ", "bearer ", "token ", "digest ")
 
 
@@ -24,6 +25,12 @@ def password(text: str) -> bool:
 def field_secret(text: str) -> bool:
     """Whether the value of a field named as a secret could be one: 6 or more, no plain words."""
     stripped = text.strip(" \t\r\n\"'`,;")
-    if len(stripped) < 6 or " " in stripped and not stripped.lower().startswith(_SCHEMES):
+    if len(stripped) < 6 or (" " in stripped and not stripped.lower().startswith(_SCHEMES)):
         return False
     return password(stripped) and not _WORDS.match(stripped)
+
+
+def password_bare(text: str) -> bool:
+    """Whether an unquoted `text` could be a password: as `password`, with a digit or a sign."""
+    signs = sum(not c.isalpha() and c not in "_.-/" for c in text)
+    return signs > 0 and len(text) >= 5 and password(text)

@@ -47,7 +47,7 @@ def email(text: str) -> bool:
 
 
 def id_number(text: str) -> bool:
-    """Whether `text` could be a document's number: 3 or more digits, and mostly digits and capitals."""
+    """Whether `text` could be a document's number: 3 or more digits."""
     digits = sum(c.isdigit() for c in text)
     return digits >= 3 and len(text) <= 40 and real(text)
 

@@ -1,7 +1,8 @@
 """Placeholders: text that stands where a secret would, but is none."""
 
-import re
 from typing import Final
+
+import re2
 
 _LISTED: Final = """
     none null nil undefined true false yes no on off string str text bytes char varchar boolean
@@ -13,15 +14,14 @@ _LISTED: Final = """
 """
 _WORDS: Final = frozenset(_LISTED.split())
 # Any of these inside the text marks a placeholder.
-_PARTS: Final = re.compile(
-    r"example|changeme|change[-_]me|change[-_]this|placeholder|redacted|"
+_PARTS: Final = re2.compile(
+    r"(?i)example|changeme|change[-_]me|change[-_]this|placeholder|redacted|"
     r"your[-_ ]?(?:own|api|access|secret|token|key|pass|client|account|auth|private|app)|"
     r"(?:my|the|some|insert|put|enter|paste|replace)[-_](?:your|own|api|secret|token|key|pass)[-_a-z]*$|"
     r"x{5,}|\*{3,}|\.{3}|•{2,}|…|dummy|<[^<>]*>$|^\[[^\]]*\]$|not[-_]?a[-_]?real",
-    re.IGNORECASE,
 )
 # A reference to a value kept elsewhere: ${X}, $X, $(cmd), {{ x }}, #{x}, %X%, %(x)s, @Value.
-_REFERENCE: Final = re.compile(
+_REFERENCE: Final = re2.compile(
     r"^\$[A-Za-z_{(]|^\$\{|\{\{|^\{[\w.]*\}$|^#\{|^%[A-Za-z_]+%$|^%[sdr]$|^%\(|^<%|^\\\("
     r"|process\.env|os\.environ|getenv|System\.|secrets\.|vault:|^arn:|^ref\+|^op://"
 )

@@ -12,7 +12,7 @@ from redactors.validators.luhn import card, luhn
 from redactors.validators.national import MODULES, national
 from redactors.validators.network import ip_address
 from redactors.validators.opaque import opaque
-from redactors.validators.password import field_secret, password
+from redactors.validators.password import field_secret, password, password_bare
 from redactors.validators.person import (
     contact,
     email,
@@ -23,6 +23,7 @@ from redactors.validators.person import (
 )
 from redactors.validators.phone import phone
 from redactors.validators.real import real
+from redactors.validators.token import token
 
 Validator = Callable[[str], bool]
 
@@ -42,10 +43,12 @@ VALIDATORS: Final[Mapping[str, Validator]] = {
     "luhn": luhn,
     "opaque": opaque,
     "password": password,
+    "password-bare": password_bare,
     "person-name": person_name,
     "phone": phone,
     "postal-address": postal_address,
     "real": real,
+    "token": token,
     "us-ssn-shape": us_ssn_shape,
     **{name: national(name) for name in MODULES},
 }

@@ -1,0 +1,18 @@
+"""Tokens given next to a name: an opaque text of a secret's length, no identifier of a thing."""
+
+from typing import Final
+
+import re2
+
+from redactors.validators.opaque import opaque
+
+# Identifiers that APIs give to calls, runs and messages; they name a thing and open nothing.
+_IDENTIFIER: Final = re2.compile(
+    r"^(?:call|toolu|msg|run|req|resp|chatcmpl|cmpl|thread|step|evt|file|asst|batch|sha256|sha512|"
+    r"sha1|md5)[_:-]"
+)
+
+
+def token(text: str) -> bool:
+    """Whether `text` has 10 or more characters, is opaque, and is no identifier or checksum."""
+    return len(text) >= 10 and _IDENTIFIER.search(text) is None and opaque(text)
