@@ -33,6 +33,9 @@ DEFAULT_PORT = 9092
 JAVA_VERSION = 17
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
+PORT_TIMEOUT_S = 2.0
+"""A broker that was just killed lets go of its port a moment after it is gone."""
+
 _CLOCK_STEP_S = 2.0
 
 Report = Callable[[str], None]
@@ -250,16 +253,25 @@ def _java() -> str:
 
 
 def _check_port(port: int) -> None:
+    deadline = time.monotonic() + PORT_TIMEOUT_S
+    while not _is_free(port):
+        if time.monotonic() > deadline:
+            raise UsageError(
+                f"port {port} is taken by another program or not allowed",
+                code="port-taken",
+                hint="give --port another one",
+            )
+        time.sleep(0.1)
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
-            raise UsageError(
-                f"port {port} is taken by another program or not allowed",
-                code="port-taken",
-                hint="give --port another one",
-            ) from None
+            return False
+        return True
 
 
 def free_port() -> int:

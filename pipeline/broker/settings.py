@@ -33,6 +33,9 @@ def server_settings(port: int, controller_port: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": 1,
         "share.coordinator.state.topic.min.isr": 1,
         "group.initial.rebalance.delay.ms": 0,
+        # After a crash the new process has to wait until the old one's session is over.
+        "broker.session.timeout.ms": 4000,
+        "broker.heartbeat.interval.ms": 1000,
     }
     loopback = {
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
