@@ -2,6 +2,7 @@
 
 PipelineError                 exit code 3: could not do it
 ├── UsageError                exit code 2: wrong usage (bad option, bad configuration file)
+├── InputError                a file to emit is not what its format says: names file and line
 ├── BrokerError               the broker is away, refuses us, or has not the topic
 ├── LakeError                 the lake cannot be read or written (permissions, space, store)
 │   └── LostPartition         another writer owns the partition: stop, do not retry
@@ -29,6 +30,10 @@ class PipelineError(Exception):
 
 class UsageError(PipelineError):
     exit_code: ClassVar[int] = 2
+    is_final: ClassVar[bool] = True
+
+
+class InputError(PipelineError):
     is_final: ClassVar[bool] = True
 
 

@@ -5,8 +5,8 @@ no registry), `00` is Confluent framing (read only), `{` a JSON object with the 
 `run_event.avsc`, in which a field may be absent where that schema has a default.
 
 Fields that the schema does not list are kept in the body.  An object gains one last key,
-`"_unknown_fields": {...}`, and is otherwise byte for byte what arrived; a body that is no object, or
-that uses this key already, becomes `{"_body": <as it was>, "_unknown_fields": {...}}`.  A body
+`"_unknown_fields": {...}`, and is otherwise byte for byte what arrived; a body that is no object,
+or that uses this key already, becomes `{"_body": <as it was>, "_unknown_fields": {...}}`.  A body
 without unknown fields is never touched.
 """
 

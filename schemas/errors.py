@@ -12,7 +12,7 @@ from typing import Final
 DECODE_CODES: Final[Mapping[str, str]] = {
     "empty-value": "the value is null or has no bytes",
     "too-large": "the value is longer than the reader takes",
-    "unknown-encoding": "the first bytes are neither Avro, nor Confluent framing, nor a JSON object",
+    "unknown-encoding": "the first bytes are neither Avro nor Confluent framing nor `{`",
     "truncated-avro": "the value ends before the record does",
     "malformed-avro": "the bytes do not follow the schema they name",
     "trailing-bytes": "bytes are left after the record",

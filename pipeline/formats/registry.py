@@ -1,0 +1,35 @@
+"""The formats that `emit` reads, and which of them a file is."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pipeline.errors import UsageError
+from pipeline.formats import claude_code, run_event, tau_bench
+from pipeline.formats.base import Format, open_source
+
+FORMATS: Final[Mapping[str, Format]] = {
+    "run-event": run_event.FORMAT,
+    "tau-bench": tau_bench.FORMAT,
+    "claude-code": claude_code.FORMAT,
+}
+
+AUTO: Final = "auto"
+
+
+def format_of(path: Path, name: str = AUTO) -> Format | None:
+    """The format called `name`; for `auto` the one the file's content shows, None if there is none.
+
+    Raises UsageError for a name that is not in `FORMATS`.
+    """
+    if name != AUTO:
+        if name not in FORMATS:
+            raise UsageError(
+                f"there is no format {name}",
+                code="unknown-format",
+                hint=f"choose one of {', '.join([AUTO, *FORMATS])}",
+            )
+        return FORMATS[name]
+    with open_source(path, captured_at_us=0) as (source, _):
+        head = source.head()
+    return next((known for known in FORMATS.values() if known.sniff(head)), None)
