@@ -55,10 +55,9 @@ def client_config(bootstrap: str, config_file: Path | None = None, **extra: Any)
     that cannot be read and for a setting that the client refuses; never shows a value.
     """
     settings = (_read_settings(config_file) if config_file else {}) | extra
-    try:
-        Producer({**settings, "logger": ClientLog()})  # knows the consumer's settings too
-    except KafkaException as error:
-        raise _refused_setting(error, config_file) from None
+    refusal = _refusal(settings)
+    if refusal:
+        raise _refused_setting(settings, refusal, config_file)
     return {**settings, "bootstrap.servers": bootstrap, "logger": ClientLog()}
 
 
@@ -247,14 +246,29 @@ def _bad_file(path: Path, what: str) -> UsageError:
     )
 
 
-def _refused_setting(error: KafkaException, path: Path | None) -> UsageError:
-    """Names the setting that librdkafka refuses; its own message may quote the value."""
-    text = _cause(error).str()
-    name = re.search(r'property:? "([A-Za-z0-9._-]+)"', text) or re.search(
-        r"\b((?:ssl|sasl)\.[a-z.]+)", text
-    )
-    setting = f"the setting `{name[1]}`" if name else "a setting"
-    known = "does not know" if text.startswith("No such") else "does not accept"
+def _refusal(settings: Mapping[str, Any]) -> str:
+    """What librdkafka says against the settings; its words may quote a value."""
+    try:
+        Producer({**settings, "logger": ClientLog()})  # knows the consumer's settings too
+    except KafkaException as error:
+        return _cause(error).str()
+    return ""
+
+
+def _is_refused(name: str, value: Any) -> bool:
+    refusal = _refusal({name: value})
+    # A client that cannot be made of one setting alone may well be made of all together.
+    return bool(refusal) and not refusal.startswith("Failed to create")
+
+
+def _refused_setting(settings: Mapping[str, Any], refusal: str, path: Path | None) -> UsageError:
+    """Names the setting: the one refused by itself, else the one that librdkafka mentions."""
+    name = next((name for name, value in settings.items() if _is_refused(name, value)), None)
+    mentioned = re.search(r"\b(?:ssl|sasl)\.[a-z.]+[a-z]", refusal)
+    if name is None and mentioned:
+        name = mentioned[0]
+    setting = f"the setting `{name}`" if name else "the settings"
+    known = "does not know" if refusal.startswith("No such") else "does not accept"
     where = f" in {path}" if path else ""
     return UsageError(
         f"the Kafka client {known} {setting}{where}",
