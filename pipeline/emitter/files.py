@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pipeline.errors import InputError
-from pipeline.formats import AUTO, Format, format_of, open_source
+from pipeline.formats import AUTO, Format, format_named, format_of, open_source
 from schemas import EncodeError, RunEvent
 
 PROGRESS_EVENTS: Final = 100
@@ -41,14 +41,17 @@ class Input:
 def find_inputs(paths: Iterable[Path], format_name: str = AUTO) -> tuple[list[Input], list[Path]]:
     """The files at `paths` with their formats, and the files in folders that are of none.
 
-    In a folder and the folders below it every file is looked at, in the order of their names; a
-    file that is named itself must be of the format, or of any for `auto`: InputError if not.
+    A path may be a file, a folder (with all below it, in the order of names) or a glob pattern.
+    A file that is named must be of the format, or of any for `auto`; in folders and patterns the
+    others are left out.  Raises InputError, also if there is nothing to emit, and UsageError for a
+    format that does not exist.
     """
+    wanted = None if format_name == AUTO else format_named(format_name)
     inputs, others = [], []
     for path in paths:
         for file, is_named in _files(path):
-            found = format_of(file, format_name if is_named else AUTO)
-            if found and (is_named or format_name in (AUTO, found.name)):
+            found = wanted if wanted and is_named else format_of(file)
+            if found and wanted in (None, found):
                 inputs.append(Input(file, found))
             elif is_named:
                 raise InputError(
@@ -58,6 +61,8 @@ def find_inputs(paths: Iterable[Path], format_name: str = AUTO) -> tuple[list[In
                 )
             else:
                 others.append(file)
+    if not inputs:
+        raise InputError("there is nothing to emit", code="input-empty", hint="check PATH")
     return inputs, others
 
 
@@ -95,11 +100,18 @@ def emit_files(
 
 
 def _files(path: Path) -> Iterator[tuple[Path, bool]]:
+    """Each file at `path`, and whether it was named itself."""
+    found: Iterator[Path] = iter(())
     if path.is_dir():
-        for below in sorted(path.rglob("*")):
-            if below.is_file():
-                yield below, False
+        found = path.rglob("*")
     elif path.exists():
         yield path, True
-    else:
+        return
+    elif any(sign in str(path) for sign in "*?["):
+        root = Path(path.anchor)
+        found = root.glob(str(path.relative_to(root)))
+    files = sorted(file for file in found if file.is_file())
+    if not files:
         raise InputError(f"{path}: there is no such file", code="input-missing", hint="check PATH")
+    for file in files:
+        yield file, False

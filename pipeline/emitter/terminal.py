@@ -33,15 +33,15 @@ def emit_with_progress(
     Raises InputError, UsageError or BrokerError; what was sent until then stays sent, and sending
     it again gives the same events.
     """
-    console = Console(stderr=True)
+    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     inputs, others = find_inputs(paths, format_name)
     for path in others:
-        console.print(f"left out: {path} is of no known format", style="dim", highlight=False)
+        console.print(f"left out: {path} is not in a format asked for", style="dim")
     if prepare_topic(target.bootstrap, target.topic, target.config_file, target.partitions):
         console.print(f"made the topic {target.topic}, {target.partitions} partitions")
 
     def on_trouble(trouble: BrokerError) -> None:
-        console.print(f"waiting: {trouble}", style="yellow", highlight=False)
+        console.print(f"waiting: {trouble}", style="yellow")
 
     columns = (TextColumn("emitting"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     total_bytes = sum(file.path.stat().st_size for file in inputs)
@@ -56,7 +56,7 @@ def emit_with_progress(
             inputs, emitter, captured_at_us, lambda read_bytes: bar.advance(task, read_bytes)
         )
     for problem in done.refused:
-        console.print(f"not sent: {problem}", style="red", highlight=False)
+        console.print(f"not sent: {problem}", style="red")
     return done
 
 

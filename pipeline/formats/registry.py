@@ -17,19 +17,19 @@ FORMATS: Final[Mapping[str, Format]] = {
 AUTO: Final = "auto"
 
 
-def format_of(path: Path, name: str = AUTO) -> Format | None:
-    """The format called `name`; for `auto` the one the file's content shows, None if there is none.
+def format_named(name: str) -> Format:
+    """The format of this name; UsageError lists the names there are."""
+    if name not in FORMATS:
+        raise UsageError(
+            f"there is no format {name}",
+            code="unknown-format",
+            hint=f"choose one of {', '.join([AUTO, *FORMATS])}",
+        )
+    return FORMATS[name]
 
-    Raises UsageError for a name that is not in `FORMATS`.
-    """
-    if name != AUTO:
-        if name not in FORMATS:
-            raise UsageError(
-                f"there is no format {name}",
-                code="unknown-format",
-                hint=f"choose one of {', '.join([AUTO, *FORMATS])}",
-            )
-        return FORMATS[name]
+
+def format_of(path: Path) -> Format | None:
+    """The format that a file's content shows, plain or gzip; None if there is none."""
     with open_source(path, captured_at_us=0) as (source, _):
         head = source.head()
     return next((known for known in FORMATS.values() if known.sniff(head)), None)
