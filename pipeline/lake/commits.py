@@ -91,7 +91,12 @@ class SliceCommitter:
         kept, expired = self._without_ended(masked.parts)
         files = write_parts(self._store, kept, header, intent.number, self._claim)
         return WrittenSlice(
-            header, intent.number, self._claim, digest(encode(intent)), files, expired
+            header,
+            intent.number,
+            self._claim,
+            position.open_digest or digest(encode(intent)),
+            files,
+            expired,
         )
 
     def commit(self, written: WrittenSlice) -> Commit:

@@ -4,12 +4,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.errors import LogError
 from pipeline.slices import Gap, SliceHeader, Table
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FORMAT = 1
 """Version of the documents; it rises when an older reader would misunderstand a newer entry."""
@@ -87,6 +90,65 @@ class Commit:
     format: int = FORMAT
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What commits 1 to `number` came to; entries below `number` may be deleted.
+
+    Offsets `[start, end)`; `files` are those still live; `rows`, `refused`, `expired` and
+    `gap_offsets` count every offset of the range once.  `last_digest` is that of commit `number`.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    number: int
+    start: int
+    end: int
+    files: tuple[FileEntry, ...]
+    rows: int
+    refused: int
+    expired: int
+    gap_offsets: int
+    last_digest: str
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteIntent:
+    """The claim of one rewriter on a bucket; `purpose` is "sweep", "compact", "erase", …"""
+
+    table: Table
+    retention_class: str
+    expires: str
+    number: int
+    purpose: str
+    now_us: int
+    claim: str
+    previous: str
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What a rewriter did to a bucket: `removed` files are gone for good, `added` replace them.
+
+    `abandoned`: the intent was another rewriter's that never finished; nothing was done.
+    """
+
+    table: Table
+    retention_class: str
+    expires: str
+    number: int
+    purpose: str
+    now_us: int
+    claim: str
+    previous: str
+    removed: tuple[FileEntry, ...] = ()
+    added: tuple[FileEntry, ...] = ()
+    abandoned: bool = False
+    format: int = FORMAT
+
+
 _SHARED = (
     "topic", "topic_id", "partition", "start", "end", "now_us", "ruleset", "policy", "key_id"
 )  # fmt: skip
@@ -97,9 +159,9 @@ def shared_fields(header: SliceHeader | Intent) -> dict[str, Any]:
     return {name: getattr(header, name) for name in _SHARED}
 
 
-def encode(entry: object) -> bytes:
+def encode(entry: "DataclassInstance") -> bytes:
     """A dataclass as canonical JSON: sorted keys, no spaces, UTF-8, one line."""
-    text = json.dumps(asdict(entry), sort_keys=True, separators=(",", ":"), ensure_ascii=False)  # type: ignore[call-overload]
+    text = json.dumps(asdict(entry), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"{text}\n".encode()
 
 
@@ -107,22 +169,17 @@ def digest(document: bytes) -> str:
     return hashlib.sha256(document).hexdigest()
 
 
-_Entry = TypeVar("_Entry", Intent, Commit)
-_INTENT = TypeAdapter(Intent)
-_COMMIT = TypeAdapter(Commit)
+Entry = Intent | Commit | Checkpoint | RewriteIntent | Rewrite
+_Entry = TypeVar("_Entry", Intent, Commit, Checkpoint, RewriteIntent, Rewrite)
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind) for kind in (Intent, Commit, Checkpoint, RewriteIntent, Rewrite)
+}
 
 
-def decode_intent(document: bytes) -> Intent:
-    return _decode(_INTENT, document)
-
-
-def decode_commit(document: bytes) -> Commit:
-    return _decode(_COMMIT, document)
-
-
-def _decode(adapter: TypeAdapter[_Entry], document: bytes) -> _Entry:
+def decode(kind: type[_Entry], document: bytes) -> _Entry:
+    """The entry that a document holds; `LogError` if it is not one, or of a newer format."""
     try:
-        entry = adapter.validate_json(document, strict=True)
+        entry: _Entry = _ADAPTERS[kind].validate_json(document, strict=True)
     except ValidationError as error:
         raise LogError(
             "a log entry is no valid document",

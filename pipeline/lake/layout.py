@@ -27,10 +27,11 @@ _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _EXPIRES = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_FILE = re.compile(
+_BUCKET = re.compile(
     r"(?P<table>events|runs|dead_letters)/retention_class=(?P<retention_class>[^/]+)"
-    r"/expires=(?P<expires>[^/]+)/(?P<topic>[^/]+)-(?P<partition>\d{1,10})-(?P<number>\d{12})\.parquet"
+    r"/expires=(?P<expires>[^/]+)/(?P<name>[^/]+)\.parquet"
 )
+_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})-(?P<number>\d{12})")
 _ENTRY = re.compile(
     rf"{LOG}/(?P<topic>[^/]+)/(?P<partition>\d{{1,10}})/(?P<number>\d{{12}})\.(?P<kind>intent|commit)"
 )
@@ -44,6 +45,10 @@ class Bucket:
     table: Table
     retention_class: str
     expires: str
+
+    @property
+    def is_valid(self) -> bool:
+        return bool(_CLASS.fullmatch(self.retention_class)) and is_expires(self.expires)
 
     @property
     def folder(self) -> str:
@@ -61,7 +66,7 @@ class DataFile:
 
     def __post_init__(self) -> None:
         check_topic(self.topic)
-        if not _CLASS.fullmatch(self.bucket.retention_class) or not is_expires(self.bucket.expires):
+        if not self.bucket.is_valid:
             raise LogError("a retention class or bucket has no valid name", code="bad-bucket")
 
     @property
@@ -74,15 +79,21 @@ class DataFile:
         return f"{tmp_folder(claim, self.topic, self.partition)}/{name}"
 
 
+def parse_bucket(key: str) -> Bucket | None:
+    """The bucket in which a Parquet file named `key` stands; None if it is in none."""
+    if not (found := _BUCKET.fullmatch(key)):
+        return None
+    table: Table = found["table"]  # type: ignore[assignment]  # the pattern names the tables
+    bucket = Bucket(table, found["retention_class"], found["expires"])
+    return bucket if bucket.is_valid else None
+
+
 def parse_data_file(key: str) -> DataFile | None:
-    """The file that `key` names; None where no file of a table could stand."""
-    if not (found := _FILE.fullmatch(key)):
+    """The file that `key` names; None where it is none that a slice could have written."""
+    bucket, found = parse_bucket(key), _NAME.fullmatch(key.rpartition("/")[2][: -len(".parquet")])
+    if bucket is None or found is None or not _TOPIC.fullmatch(found["topic"]):
         return None
-    bucket = Bucket(found["table"], found["retention_class"], found["expires"])  # type: ignore[arg-type]
-    try:
-        file = DataFile(bucket, found["topic"], int(found["partition"]), int(found["number"]))
-    except LogError:
-        return None
+    file = DataFile(bucket, found["topic"], int(found["partition"]), int(found["number"]))
     return file if file.key == key else None
 
 
@@ -132,6 +143,10 @@ def parse_log_folder(folder: str) -> tuple[str, int] | None:
 
 def checkpoints_folder(topic: str, partition: int) -> str:
     return f"{log_folder(topic, partition)}/checkpoints"
+
+
+def checkpoint_key(topic: str, partition: int, number: int) -> str:
+    return f"{checkpoints_folder(topic, partition)}/{number:012}"
 
 
 def document_key(kind: Literal["rulesets", "policies"], digest: str) -> str:

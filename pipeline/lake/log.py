@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pipeline.errors import LogError, LostPartition
 from pipeline.lake import layout
 from pipeline.lake.entries import (
+    Checkpoint,
     Commit,
     Intent,
-    decode_commit,
-    decode_intent,
+    decode,
     digest,
     encode,
     shared_fields,
@@ -26,15 +26,16 @@ class Position:
     """Where a partition's log stands.
 
     `next_number` is the next commit's; `next_offset` where it must start (None: the log is empty);
-    `open_intent` is one that waits for its commit and must be redone first; `last_digest` is the
-    SHA-256 of `last_commit` ("" before the first).
+    `open_intent` is one that waits for its commit and must be redone first; the digests are the
+    SHA-256 of the documents ("" where there is none).
     """
 
     next_number: int
     next_offset: int | None
-    open_intent: Intent | None
     last_commit: Commit | None
     last_digest: str
+    open_intent: Intent | None
+    open_digest: str
 
     @property
     def topic_id(self) -> str:
@@ -43,7 +44,7 @@ class Position:
         return entry.topic_id if entry else ""
 
 
-_EMPTY = Position(1, None, None, None, "")
+_EMPTY = Position(1, None, None, "", None, "")
 
 
 class PartitionLog:
@@ -59,16 +60,23 @@ class PartitionLog:
         Commits have no holes, so their end is found by doubling steps and halving them again:
         a few look-ups however long the log.
         """
-        last = self._last_number(known.next_number)
+        first = known.next_number if known.last_commit else self.checkpoint_number() + 1
+        last = self._last_number(first)
+        intent, intent_digest = self.intent_at(last + 1)
         if last < known.next_number:
-            return replace(known, open_intent=self._intent(known.next_number))
+            return replace(known, open_intent=intent, open_digest=intent_digest)
         commit, document = self.commit_at(last)
-        return Position(last + 1, commit.end, self._intent(last + 1), commit, digest(document))
+        return Position(last + 1, commit.end, commit, digest(document), intent, intent_digest)
+
+    def intent_at(self, number: int) -> tuple[Intent | None, str]:
+        """Intent `number` and its digest; (None, "") if there is none."""
+        document = self.store.get_or_none(self._key(number, "intent"))
+        return (decode(Intent, document), digest(document)) if document is not None else (None, "")
 
     def commit_at(self, number: int) -> tuple[Commit, bytes]:
         """Commit `number` and its document; `LakeError` ("missing") if there is none."""
         document = self.store.get(self._key(number, "commit"))
-        commit = decode_commit(document)
+        commit = decode(Commit, document)
         if (commit.topic, commit.partition, commit.number) != (self.topic, self.partition, number):
             raise LogError("a log entry stands under another's name", code="misplaced-entry")
         return commit, document
@@ -80,13 +88,30 @@ class PartitionLog:
     def commit(self, entry: Commit) -> None:
         """Writes a commit, which makes the slice part of the lake; durable on return."""
         self._write(self._key(entry.number, "commit"), entry)
+        if self.checkpoint_number() > entry.number:
+            # We slept until others had gone on and the log was cut: our entry is below the cut.
+            raise lost_partition(self.topic, self.partition)
+
+    def checkpoint_number(self) -> int:
+        """The number of the latest checkpoint (0: none); its commit and all later ones are kept."""
+        folder = layout.checkpoints_folder(self.topic, self.partition)
+        return max(
+            (int(item.key.rpartition("/")[2]) for item in self.store.walk(folder)), default=0
+        )
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The latest checkpoint, None if the log was never cut."""
+        number = self.checkpoint_number()
+        key = layout.checkpoint_key(self.topic, self.partition, number)
+        return decode(Checkpoint, self.store.get(key)) if number else None
 
     def supersede(self, reason: str, claim: str) -> Commit:
         """Closes the open intent without doing it; the next slice starts where it would have.
 
         Files that were published under its number stay outside the live set.
         """
-        intent = self.position().open_intent
+        position = self.position()
+        intent = position.open_intent
         if intent is None:
             raise LogError(
                 "no intent is open in this partition",
@@ -95,7 +120,7 @@ class PartitionLog:
             )
         fields = shared_fields(intent) | {"end": intent.start, "claim": claim}
         entry = Commit(
-            **fields, number=intent.number, previous=digest(encode(intent)), superseded=reason
+            **fields, number=intent.number, previous=position.open_digest, superseded=reason
         )
         self.commit(entry)
         return entry
@@ -114,10 +139,6 @@ class PartitionLog:
                 hint="start the ingest again",
             )
         raise lost_partition(self.topic, self.partition)
-
-    def _intent(self, number: int) -> Intent | None:
-        document = self.store.get_or_none(self._key(number, "intent"))
-        return decode_intent(document) if document is not None else None
 
     def _last_number(self, first: int) -> int:
         """The number of the last commit, `first - 1` if commit `first` is not there."""

@@ -1,10 +1,10 @@
 """The commit protocol for one writer, step by step, on a local directory."""
 
-import io
 import os
 import stat
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 from lake_samples import NOW_US, masked_slice, now, rows
@@ -92,8 +92,10 @@ def test_the_same_slice_gives_the_same_bytes() -> None:
     assert once == again == to_parquet(shuffled)
 
 
-def test_a_file_is_sorted_compressed_and_has_a_bloom_filter_on_the_run() -> None:
-    file = pq.ParquetFile(io.BytesIO(to_parquet(rows(range(30)))))
+def test_a_file_is_sorted_compressed_and_has_a_bloom_filter_on_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "file.parquet"
+    path.write_bytes(to_parquet(rows(range(30))))
+    file = pq.ParquetFile(path)
     group = file.metadata.row_group(0)
     columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
     assert {column.compression for column in columns.values()} == {"ZSTD"}
@@ -101,7 +103,12 @@ def test_a_file_is_sorted_compressed_and_has_a_bloom_filter_on_the_run() -> None
     assert statistics is not None and statistics.max == 29
     assert "RLE_DICTIONARY" in columns["run_id"].encodings
     assert "RLE_DICTIONARY" not in columns["body"].encodings
-    assert [column.column_index for column in group.sorting_columns] == [1, 2, 3, 8]
+    keys = ["run_id", "attempt", "sequence", "kafka_offset"]
+    leaves = [file.metadata.schema.column(c.column_index).path for c in group.sorting_columns]
+    assert leaves == keys
+    probe = "SELECT bloom_filter_excludes FROM parquet_bloom_probe(?, 'run_id', ?)"
+    excludes = [duckdb.execute(probe, [str(path), run]).fetchone() for run in ("run-1", "other")]
+    assert excludes == [(False,), (True,)]
     runs = [str(row["run_id"]) for row in file.read().to_pylist()]
     assert runs == sorted(runs)
 

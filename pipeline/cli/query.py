@@ -1,0 +1,58 @@
+"""`redactory query`: SQL over the lake."""
+
+import sys
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+SHOWN_ROWS = 100
+
+
+def register(app: typer.Typer) -> None:
+    """Adds `query`."""
+    app.command(rich_help_panel="Read")(query)
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="One SELECT over the views events and dead_letters.")],
+    lake: Annotated[
+        str, typer.Option(envvar="REDACTORY_LAKE", help="Directory or s3:// prefix of the lake.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print a list of row objects.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header line.")] = False,
+) -> None:
+    """Ask the lake in SQL (DuckDB); only committed files are read, and nothing is written.
+
+    The retention class and bucket of a row are columns too: retention_class and expires.
+    """
+    from pipeline.errors import UsageError
+    from pipeline.lake import open_lake, rendering
+    from pipeline.lake.query import query as run
+
+    if as_json and as_csv:
+        raise UsageError("both --json and --csv were given", code="usage", hint="choose one")
+    result = run(open_lake(lake), sql)
+    if as_json or as_csv:
+        sys.stdout.writelines((rendering.as_json if as_json else rendering.as_csv)(result))
+        return
+    _print_table(
+        result.columns, [rendering.as_cells(row) for row in islice(result.rows, SHOWN_ROWS + 1)]
+    )
+
+
+def _print_table(columns: tuple[str, ...], rows: list[list[str]]) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*map(escape, columns), box=SIMPLE)
+    for row in rows[:SHOWN_ROWS]:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+    if len(rows) > SHOWN_ROWS:
+        typer.echo(
+            f"only the first {SHOWN_ROWS} rows are shown: --json or --csv prints all", err=True
+        )

@@ -1,0 +1,62 @@
+"""What the log of a partition says happened, read as a whole."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pipeline.lake import layout
+from pipeline.lake.entries import Checkpoint, Commit, FileEntry, Rewrite, decode
+from pipeline.lake.log import PartitionLog, Position
+from pipeline.lake.store import Store
+
+_READERS = 16  # entries are small: what costs on an object store is the round trip
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A partition's commits above its latest checkpoint, and where its log stands."""
+
+    topic: str
+    partition: int
+    checkpoint: Checkpoint | None
+    commits: tuple[Commit, ...]
+    position: Position
+
+    def files(self) -> Iterator[FileEntry]:
+        """Every file that the checkpoint or a commit names."""
+        if self.checkpoint:
+            yield from self.checkpoint.files
+        for commit in self.commits:
+            yield from commit.files
+
+    @property
+    def start(self) -> int | None:
+        """The first offset the log covers; None while it covers nothing."""
+        if self.checkpoint:
+            return self.checkpoint.start
+        return self.commits[0].start if self.commits else None
+
+
+def partitions(store: Store) -> list[tuple[str, int]]:
+    """(topic, partition) of every partition that has a log, sorted."""
+    folders = (sub for folder in store.folders(layout.LOG) for sub in store.folders(folder))
+    found = (layout.parse_log_folder(folder) for folder in folders)
+    return sorted(item for item in found if item is not None)
+
+
+def read_history(store: Store, topic: str, partition: int) -> History:
+    """The history of one partition; raises `LogError` or `LakeError` where it cannot be read."""
+    log = PartitionLog(store, topic, partition)
+    checkpoint = log.checkpoint()
+    position = log.position()
+    numbers = range(checkpoint.number + 1 if checkpoint else 1, position.next_number)
+    with ThreadPoolExecutor(_READERS) as pool:
+        commits = tuple(commit for commit, _ in pool.map(log.commit_at, numbers))
+    return History(topic, partition, checkpoint, commits, position)
+
+
+def read_rewrites(store: Store) -> tuple[Rewrite, ...]:
+    """Every finished rewrite of every bucket, those of one bucket in order."""
+    keys = sorted(item.key for item in store.walk(layout.REWRITES) if item.key.endswith(".commit"))
+    with ThreadPoolExecutor(_READERS) as pool:
+        return tuple(decode(Rewrite, document) for document in pool.map(store.get, keys))

@@ -1,0 +1,78 @@
+"""The live set: the files that the log says are the lake, as a snapshot.
+
+A file under a table that the log does not name (a late upload of a writer that lost its partition)
+is not part of the lake, whoever lists the folder.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.lake import layout
+from pipeline.lake.entries import FileEntry
+from pipeline.lake.history import History, partitions, read_history, read_rewrites
+from pipeline.lake.store import Store
+from pipeline.slices import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Strays:
+    """Files in the table folders that are not live.
+
+    `pending` belong to a slice that is being written; `outside` to nothing: the next sweep
+    removes them.
+    """
+
+    pending: tuple[str, ...]
+    outside: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A lake at one moment; `files` are the live ones of each table, sorted by path."""
+
+    store: Store
+    histories: tuple[History, ...]
+    files: Mapping[Table, tuple[FileEntry, ...]]
+
+    def strays(self) -> Strays:
+        """Lists the table folders and says what there is not live."""
+        live = {file.path for files in self.files.values() for file in files}
+        found = (item.key for table in layout.TABLES for item in self.store.walk(table))
+        pending: list[str] = []
+        outside: list[str] = []
+        for key in sorted(set(found) - live):
+            (pending if self._may_be_committed(key) else outside).append(key)
+        return Strays(tuple(pending), tuple(outside))
+
+    def _may_be_committed(self, key: str) -> bool:
+        file = layout.parse_data_file(key)
+        if file is None:
+            return False
+        next_numbers = {(h.topic, h.partition): h.position.next_number for h in self.histories}
+        return file.number >= next_numbers.get((file.topic, file.partition), 1)
+
+
+def open_lake(location: str | Path) -> Lake:
+    """The lake at a directory or URL, as its log stands now.
+
+    Raises `LakeError` if there is none or it cannot be read, `LogError` if its log is broken.
+    """
+    return read_lake(Store.open(location))
+
+
+def read_lake(store: Store) -> Lake:
+    """The lake in a store, as its log stands now."""
+    histories = tuple(read_history(store, *at) for at in partitions(store))
+    # Rewrites are read last: what replaced a file is then known, never missed.
+    rewrites = read_rewrites(store)
+    files = {file.path: file for history in histories for file in history.files()}
+    files |= {file.path: file for rewrite in rewrites for file in rewrite.added}
+    for rewrite in rewrites:
+        for removed in rewrite.removed:
+            files.pop(removed.path, None)
+    by_table: dict[Table, list[FileEntry]] = defaultdict(list)
+    for path in sorted(files):
+        by_table[files[path].table].append(files[path])
+    return Lake(store, histories, {table: tuple(by_table[table]) for table in layout.TABLES})

@@ -1,0 +1,157 @@
+"""SQL over the live set: DuckDB in memory, one view per table, nothing but reading.
+
+The session can read the live files and nothing else on the machine, and write nothing at all; a
+query that needs more memory than there is fails rather than spill rows to a temporary file.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from pipeline.errors import LakeError, PipelineError, UsageError
+from pipeline.lake.live import Lake
+from pipeline.lake.local import LocalStore
+from pipeline.lake.tables import DECLARED, HIVE, dataset, full_schema
+from pipeline.slices import Table
+
+BATCH_ROWS = 10_000
+
+_READING = {duckdb.StatementType.SELECT, duckdb.StatementType.MULTI}  # MULTI: PIVOT
+_ABOUT_THE_SQL = (
+    duckdb.ParserException,
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.PermissionException,
+)
+"""Errors whose text speaks of the query only; others may quote a stored value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Column names and an iterator over the rows, read as it is consumed."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Any, ...]]
+
+
+def connect(lake: Lake) -> duckdb.DuckDBPyConnection:
+    """A locked in-memory session with a view for each table."""
+    session = duckdb.connect(":memory:")
+    allowed: set[str] = set()
+    for table in DECLARED:
+        allowed |= _create_view(session, lake, table)
+    session.execute(f"SET allowed_paths = [{', '.join(map(_quote, sorted(allowed)))}]")
+    for setting in (
+        "TimeZone = 'UTC'",
+        "temp_directory = ''",
+        "python_enable_replacements = false",
+        "enable_external_access = false",
+        "lock_configuration = true",
+    ):
+        session.execute(f"SET {setting}")
+    return session
+
+
+def query(lake: Lake, sql: str) -> Result:
+    """Runs one SELECT.
+
+    Raises `UsageError` if it is none, does not compile or fails on a value, else `LakeError`.
+    """
+    session = connect(lake)
+    try:
+        statements = session.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type not in _READING:
+            raise UsageError(
+                "a query is one SELECT statement",
+                code="not-a-select",
+                hint="the tables are events and dead_letters",
+            )
+        reader = session.sql(sql).to_arrow_reader(BATCH_ROWS)
+    except duckdb.Error as error:
+        raise _explain(error) from None
+    return Result(_distinct(reader.schema.names), _rows(session, reader))
+
+
+def _rows(
+    session: duckdb.DuckDBPyConnection, reader: pa.RecordBatchReader
+) -> Iterator[tuple[Any, ...]]:
+    try:
+        for batch in reader:
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise _explain(error) from None
+    finally:
+        session.close()
+
+
+def _create_view(session: duckdb.DuckDBPyConnection, lake: Lake, table: Table) -> set[str]:
+    """Creates the view; the paths it reads.  The empty table gives it its types in any case."""
+    session.register(f"{table}_declared", full_schema(table).empty_table())
+    files = lake.files[table]
+    source, paths = "", set[str]()
+    if files and isinstance(lake.store, LocalStore):
+        paths = {str(lake.store.root / file.path) for file in files}
+        patterns = {_as_pattern(path) for path in paths}
+        types = ", ".join(f"{name}: VARCHAR" for name in HIVE)
+        source = (
+            f"read_parquet([{', '.join(map(_quote, sorted(patterns)))}], union_by_name = true, "
+            f"hive_partitioning = true, hive_types = {{{types}}})"
+        )
+        paths |= patterns
+    elif files:
+        session.register(f"{table}_files", dataset(lake, table))
+        source = f"{table}_files"
+    rest = f" UNION ALL BY NAME SELECT * FROM {source}" if source else ""
+    session.execute(f"CREATE VIEW {table} AS SELECT * FROM {table}_declared{rest}")
+    return paths
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _as_pattern(path: str) -> str:
+    """DuckDB takes paths as patterns: this one matches just `path`."""
+    return re.sub(r"[\[*?]", r"[\g<0>]", path)
+
+
+def _distinct(names: list[str]) -> tuple[str, ...]:
+    """Column names, repeated ones numbered, so that a row can be an object."""
+    seen: dict[str, int] = {}
+    columns = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        columns.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return tuple(columns)
+
+
+def _explain(error: Exception) -> PipelineError:
+    text = str(error)
+    if "No such file" in text or "No files found" in text:
+        return LakeError(
+            "a file was removed while the query ran",
+            code="changed-meanwhile",
+            hint="run it again; if it stays so, run `redactory verify`",
+        )
+    if isinstance(error, _ABOUT_THE_SQL):
+        return UsageError(_first_sentence(text), code="bad-sql", hint="see `DESCRIBE events`")
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return LakeError(
+            "the query needs more memory than there is",
+            code="no-memory",
+            hint="select fewer columns, or aggregate",
+        )
+    return UsageError(
+        f"the query failed on a stored value ({type(error).__name__})",
+        code="query-failed",
+        hint="TRY_CAST gives NULL where a value cannot be converted",
+    )
+
+
+def _first_sentence(text: str) -> str:
+    """The part of DuckDB's message before it quotes the query, on one line."""
+    return " ".join(text.split("\n\nLINE ")[0].split())
