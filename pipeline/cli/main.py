@@ -9,15 +9,16 @@ import sys
 import traceback
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from pipeline.errors import PipelineError
 from redactors.errors import KeyRingError, RedactorsError, RulesetError
 from schemas.errors import SchemasError
 
-COMMANDS = ("broker",)
+COMMANDS = ("ingest", "emit", "query", "broker")
 """The modules of `pipeline.cli` that register commands, in the order of the help text."""
 
 EXTRA_OF = {
@@ -29,8 +30,27 @@ EXTRA_OF = {
     "presidio_analyzer": "ner",
 }
 
+
+class Root(TyperGroup):
+    """Ends without a word when a person interrupts, or when nobody reads our output any more."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; data that was printed has reached its reader when this returns."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Python flushes again on its way out.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+        return result
+
+
 app = typer.Typer(
     name="redactory",
+    cls=Root,
     help="Masks secrets and personal data in agent runs on their way from Kafka to Parquet.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -68,16 +88,7 @@ for _name in COMMANDS:
 def main() -> None:
     """Entry point of the console script."""
     try:
-        try:
-            app()
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # Nobody reads any more: end without a word, also when Python flushes on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except KeyboardInterrupt:
-        sys.exit(130)
+        app()
     except Exception as error:
         if os.environ.get("REDACTORY_DEBUG"):
             traceback.print_exc()
