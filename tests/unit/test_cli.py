@@ -123,7 +123,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         "root.main()\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", program, "speak"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as speaker:
         assert speaker.stdout and speaker.stderr
         speaker.stdout.readline()
