@@ -11,7 +11,7 @@ import pyarrow as pa
 from apache_beam.coders import Coder, registry
 
 from pipeline.lake.commits import WrittenSlice
-from pipeline.lake.entries import Commit, decode_commit, encode
+from pipeline.lake.entries import Commit, decode, encode
 from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader
 
 
@@ -82,7 +82,7 @@ class CommitCoder(Coder):  # type: ignore[misc]
         return encode(value)
 
     def decode(self, encoded: bytes) -> Commit:
-        return decode_commit(encoded)
+        return decode(Commit, encoded)
 
     def is_deterministic(self) -> bool:
         return True

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from types import FrameType
 
 from rich.console import Console
@@ -43,7 +42,7 @@ def run_with_progress(config: IngestConfig, workers: int) -> IngestReport:
 def print_report(report: IngestReport, as_json: bool) -> None:
     """Prints the finished report to stdout: a small table, or one JSON object."""
     if as_json:
-        sys.stdout.write(json.dumps(asdict(report), sort_keys=True) + "\n")
+        sys.stdout.write(json.dumps(report.as_dict(), sort_keys=True) + "\n")
         return
     table = Table(title="Ingested", show_header=False)
     for name in ("events", "dead_letters", "refused", "commits", "bytes"):

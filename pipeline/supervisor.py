@@ -46,6 +46,20 @@ class IngestReport:
         self.gaps.extend((commit["partition"], *gap) for gap in commit["gaps"])
         self.waiting = None
 
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain values for JSON."""
+        return {
+            "counts": dict(self.counts),
+            "redactions": dict(self.redactions),
+            "dead_letter_codes": dict(self.dead_letter_codes),
+            "gaps": [
+                {"partition": partition, "start": start, "end": end, "reason": reason}
+                for partition, start, end, reason in self.gaps
+            ],
+            "ends": self.ends,
+            "restarts": self.restarts,
+        }
+
 
 @dataclass(slots=True)
 class _Worker:
@@ -141,6 +155,8 @@ class Supervisor:
             [sys.executable, "-m", "pipeline.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            # Libraries log what they like, payload too: their words are for debugging only.
+            stderr=None if "REDACTORY_DEBUG" in os.environ else subprocess.DEVNULL,
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )

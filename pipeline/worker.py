@@ -5,7 +5,6 @@ stdout.  Ends cleanly, with everything open committed, on SIGINT or SIGTERM, whe
 caught up, or when its stdin closes: its supervisor is gone then.
 """
 
-import logging
 import sys
 import threading
 
@@ -22,9 +21,6 @@ DEFAULT_OPTIONS = ("--runner=FnApiRunner",)
 
 def main() -> int:
     """Runs pipelines until there is no more to do; returns the exit code."""
-    # Beam logs exceptions whole; what may be said of them is told on stdout instead.
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-    logging.getLogger().setLevel(logging.CRITICAL)
     config = IngestConfig.from_json(sys.stdin.readline())
     stop_on_signals()
     threading.Thread(target=_stop_with_supervisor, daemon=True).start()

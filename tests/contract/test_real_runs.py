@@ -1,0 +1,97 @@
+"""Real agent runs through the whole pipeline: complete, in order, masked where people are named."""
+
+import gzip
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import ingest, query, succeed
+
+TAU_BENCH = "samples/runs/tau-bench/gpt-4o-airline.json.gz"
+
+
+@pytest.fixture(scope="module")
+def tau_bench(
+    bootstrap: str, shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[dict[str, Any]], Path]:
+    """The source's trajectories and the lake they were ingested into."""
+    folder = tmp_path_factory.mktemp("tau-bench")
+    topic = f"tau-bench-{time.time_ns()}"
+    emit = ("emit", shared / TAU_BENCH, "--format", "tau-bench", "--topic", topic)
+    succeed(*emit, "--bootstrap", bootstrap)
+    report = ingest(bootstrap, topic, folder / "lake", folder / "keys.json")
+    assert report["dead_letter_codes"] == {}
+    source = json.loads(gzip.decompress((shared / TAU_BENCH).read_bytes()))
+    return source, folder / "lake"
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, str):
+        yield value
+
+
+def test_every_trajectory_is_a_run(tau_bench: tuple[list[Any], Path]) -> None:
+    assert query(tau_bench[1], "SELECT count(DISTINCT run_id) AS n FROM events") == [{"n": 200}]
+
+
+def test_values_of_people_in_fields_are_masked_and_facts_of_flights_are_not(
+    tau_bench: tuple[list[Any], Path], shared: Path
+) -> None:
+    source, lake = tau_bench
+    users = json.loads(
+        gzip.decompress((shared / "samples/runs/tau-bench/users.json.gz").read_bytes())
+    )
+    rows = query(
+        lake,
+        "SELECT body FROM events WHERE kind IN ('tool.requested', 'tool.responded', "
+        "'effect.intended', 'effect.completed')",
+    )
+    fields = [f for row in rows for f in _fields(json.loads(row["body"]))]
+    people = {user["email"] for user in users.values()}
+    people |= {user["address"]["address1"] for user in users.values()}
+    people |= {user["dob"] for user in users.values()}
+    names = {user["name"]["first_name"] for user in users.values()}
+    names |= {user["name"]["last_name"] for user in users.values()}
+    named = {"first_name", "last_name", "email", "address1", "dob"}
+    assert any(name in named for name, _ in fields)
+    assert [n for n, value in fields if value in people] == []
+    assert [n for n, value in fields if n in named and value in names] == []
+    flights = Counter(value for name, value in fields if name == "flight_number")
+    before = Counter(
+        value
+        for run in source
+        for message in run["traj"]
+        for name, value in _fields(message)
+        if name == "flight_number"
+    )
+    assert flights == before
+    assert all(value[:4] == "2024" for name, value in fields if name == "date")
+    assert all(isinstance(value, int | float) for name, value in fields if name == "price")
+
+
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every (name, scalar) of a JSON value, through JSON text in strings too."""
+    if isinstance(value, str) and value[:1] in "{[":
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError:
+            return
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if isinstance(item, str | int | float) and str(item)[:1] not in "{[":
+                yield name, item
+            else:
+                yield from _fields(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _fields(item)
