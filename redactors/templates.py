@@ -13,11 +13,12 @@ import json
 import random
 import re
 import string
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
-BASE62: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
+from redactors.validators import base58
+from redactors.validators.crc32 import BASE62, crc32_base62
+from redactors.validators.luhn import luhn_digit
 
 ALPHABETS: Final[Mapping[str, str]] = {
     "digits": string.digits,
@@ -58,24 +59,9 @@ def _fill(source: random.Random, kind: str, size: str) -> str:
     return generator(source, size)
 
 
-def crc32_base62(text: str, width: int = 6) -> str:
-    """CRC-32 of `text`, base 62 in digits-upper-lower order, padded: GitHub's and npm's."""
-    value, digits = zlib.crc32(text.encode()), ""
-    while value:
-        value, rest = divmod(value, 62)
-        digits = BASE62[rest] + digits
-    return digits.rjust(width, "0")
-
-
 def _github(source: random.Random, prefix: str) -> str:
     body = "".join(source.choices(BASE62, k=30))
     return prefix + body + crc32_base62(body)
-
-
-def luhn_digit(digits: str) -> str:
-    """The check digit that makes `digits` + it pass the Luhn sum (ISO/IEC 7812-1)."""
-    doubled = [int(d) * 2 if i % 2 == 0 else int(d) for i, d in enumerate(reversed(digits))]
-    return str(-sum(d - 9 if d > 9 else d for d in doubled) % 10)
 
 
 def _luhn(source: random.Random, size: str) -> str:
@@ -117,6 +103,29 @@ def _pem(source: random.Random, kind: str) -> str:
     return "\n".join([f"-----BEGIN {title}-----", *lines, f"-----END {title}-----"])
 
 
+def _jwt_base64(source: random.Random, size: str) -> str:
+    return base64.b64encode(_jwt(source, size).encode()).decode()
+
+
+def _wif(source: random.Random, _size: str) -> str:
+    return base58.with_check(b"\x80" + source.randbytes(32) + b"\x01")
+
+
+def _bitcoin(source: random.Random, _size: str) -> str:
+    return base58.with_check(b"\x00" + source.randbytes(20))
+
+
+def _monero(source: random.Random, _size: str) -> str:
+    return base58.monero_address(b"\x12" + source.randbytes(64))
+
+
+def _words(source: random.Random, size: str) -> str:
+    return " ".join(
+        "".join(source.choices(string.ascii_lowercase, k=source.randint(3, 8)))
+        for _ in range(int(size))
+    )
+
+
 def _base64of(_source: random.Random, text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
@@ -128,5 +137,10 @@ _GENERATORS: Final[Mapping[str, Callable[[random.Random, str], str]]] = {
     "uuid": _uuid,
     "jwt": _jwt,
     "pem": _pem,
+    "jwtbase64": _jwt_base64,
+    "wif": _wif,
+    "bitcoin": _bitcoin,
+    "monero": _monero,
+    "words": _words,
     "base64of": _base64of,
 }

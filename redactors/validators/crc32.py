@@ -1,6 +1,19 @@
 """Tokens that end in a CRC-32 of their random part, in base 62 (GitHub, npm)."""
 
-from redactors.templates import crc32_base62
+import string
+import zlib
+from typing import Final
+
+BASE62: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
+
+
+def crc32_base62(text: str, width: int = 6) -> str:
+    """CRC-32 of `text`, base 62 in digits-upper-lower order, padded with zeros to `width`."""
+    value, digits = zlib.crc32(text.encode()), ""
+    while value:
+        value, rest = divmod(value, 62)
+        digits = BASE62[rest] + digits
+    return digits.rjust(width, "0")
 
 
 def crc32_base62_tail(text: str) -> bool:

@@ -13,3 +13,13 @@ def jwt(text: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return isinstance(header, dict) and ("alg" in header or "enc" in header)
+
+
+def jwt_base64(text: str) -> bool:
+    """Whether `text` is the base64 of a JSON Web Token (its last characters may be missing)."""
+    whole = text.rstrip("=")
+    try:
+        decoded = base64.b64decode(whole[: len(whole) // 4 * 4], validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return jwt(decoded.decode("ascii", "replace"))

@@ -49,3 +49,8 @@ def card(text: str) -> bool:
         for first, last, lengths in _ISSUERS
     )
     return issued and luhn(digits)
+
+
+def luhn_digit(digits: str) -> str:
+    """The check digit that makes `digits` followed by it pass the Luhn sum."""
+    return next(check for check in "0123456789" if luhn(digits + check))

@@ -11,6 +11,7 @@ _EXPRESSION: Final = re2.compile(
     r"^[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)+(?:[\[(].*)?$"
     r"|^[A-Za-z_$][\w$]*[\[(].*$|^[A-Z][A-Z]*_[A-Z_]+$|^https?://[^@]*$|^(?:~|\.{1,2})?/[\w./-]+$"
 )
+_REFERENCE: Final = re2.compile(r"^[$%<{\[@*]|^\w+[(\[.]|^(?:xxx+|null|none|password)$")
 # `refresh`, `token_refresh`, `deploy-bot`: names of things.
 _WORDS: Final = re2.compile(r"^[A-Za-z]+(?:[_-][A-Za-z]+)?$")
 _SCHEMES: Final = ("basic ", "bearer ", "token ", "digest ")
@@ -34,3 +35,9 @@ def password_bare(text: str) -> bool:
     """Whether an unquoted `text` could be a password: as `password`, with a digit or a sign."""
     signs = sum(not c.isalpha() and c not in "_.-/" for c in text)
     return signs > 0 and len(text) >= 5 and password(text)
+
+
+def connection_password(text: str) -> bool:
+    """Whether `text` could be the password of a connection string: anything but a reference."""
+    stripped = text.strip(" \t\r\n\"'`,;")
+    return len(stripped) >= 2 and not _REFERENCE.search(stripped)

@@ -5,14 +5,16 @@ from importlib import metadata
 from typing import Final
 
 from redactors.validators.bank import aba_routing, bic, iban
+from redactors.validators.base58 import base58check, monero
 from redactors.validators.cookie import cookie
 from redactors.validators.crc32 import crc32_base62_tail
-from redactors.validators.jwt import jwt
+from redactors.validators.encoded import base64_key, basic_auth
+from redactors.validators.jwt import jwt, jwt_base64
 from redactors.validators.luhn import card, luhn
 from redactors.validators.national import MODULES, national
 from redactors.validators.network import ip_address
 from redactors.validators.opaque import opaque
-from redactors.validators.password import field_secret, password, password_bare
+from redactors.validators.password import connection_password, field_secret, password, password_bare
 from redactors.validators.person import (
     contact,
     email,
@@ -23,12 +25,22 @@ from redactors.validators.person import (
 )
 from redactors.validators.phone import phone
 from redactors.validators.real import real
-from redactors.validators.token import token
+from redactors.validators.token import token, token_short
+from redactors.validators.wallet import bitcoin, ethereum
 
 Validator = Callable[[str], bool]
 
 VALIDATORS: Final[Mapping[str, Validator]] = {
     "aba-routing": aba_routing,
+    "base64-key": base64_key,
+    "base58check": base58check,
+    "bitcoin": bitcoin,
+    "connection-password": connection_password,
+    "ethereum": ethereum,
+    "jwt-base64": jwt_base64,
+    "monero": monero,
+    "token-short": token_short,
+    "basic-auth": basic_auth,
     "bic": bic,
     "card": card,
     "cookie": cookie,

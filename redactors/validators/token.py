@@ -5,6 +5,7 @@ from typing import Final
 import re2
 
 from redactors.validators.opaque import opaque
+from redactors.validators.real import real
 
 # Identifiers that APIs give to calls, runs and messages; they name a thing and open nothing.
 _IDENTIFIER: Final = re2.compile(
@@ -16,3 +17,8 @@ _IDENTIFIER: Final = re2.compile(
 def token(text: str) -> bool:
     """Whether `text` has 10 or more characters, is opaque, and is no identifier or checksum."""
     return len(text) >= 10 and _IDENTIFIER.search(text) is None and opaque(text)
+
+
+def token_short(text: str) -> bool:
+    """Whether `text` mixes letters and digits: enough where the vendor's name stands beside it."""
+    return any(c.isdigit() for c in text) and any(c.isalpha() for c in text) and real(text)

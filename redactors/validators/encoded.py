@@ -1,0 +1,24 @@
+"""Base64 text: keys of random bytes, and encoded user names with passwords."""
+
+import base64
+import binascii
+
+from redactors.validators.entropy import entropy_bits
+from redactors.validators.opaque import opaque
+from redactors.validators.real import real
+
+
+def base64_key(text: str) -> bool:
+    """Whether `text` is base64 of random bytes: digits, both cases, and no words or path."""
+    kinds = any(c.isdigit() for c in text) + any(c.islower() for c in text)
+    kinds += any(c.isupper() for c in text)
+    return kinds == 3 and entropy_bits(text) > 4 and text.count("/") < 6 and real(text)
+
+
+def basic_auth(text: str) -> bool:
+    """Whether `text` decodes to `user:password` (RFC 7617), or is an opaque token instead."""
+    try:
+        decoded = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return opaque(text)
+    return b":" in decoded or opaque(text)
