@@ -66,14 +66,14 @@ def start(directory: Path, port: int | None, report: Report) -> Broker:
     directory = _prepare(directory)
     with _only_one_start(directory):
         running = find(directory)
-        if running and port in (None, running.port):
-            return running
-        if running:
+        if running and port not in (None, running.port):
             raise UsageError(
                 f"a broker already runs in {directory} on port {running.port}",
                 code="broker-running",
                 hint="stop it first, or leave out --port",
             )
+        if running and _stays(running, directory):
+            return running
         port = DEFAULT_PORT if port is None else port
         _check_port(port)
         java, jars = _java(), fetch_jars(report)
@@ -181,7 +181,7 @@ def _launch(java: str, jars: Path, directory: Path, port: int, report: Report) -
             broker = Broker(child.pid, psutil.Process(child.pid).create_time(), port)
             (directory / "broker.json").write_text(json.dumps(asdict(broker)))
             report(f"waiting for the broker on {broker.bootstrap}")
-            _await_ready(child, broker, directory)
+            _await_ready(broker, directory)
         except BaseException:
             child.kill()
             child.wait()
@@ -190,21 +190,28 @@ def _launch(java: str, jars: Path, directory: Path, port: int, report: Report) -
     return broker
 
 
-def _await_ready(child: "subprocess.Popen[bytes]", broker: Broker, directory: Path) -> None:
+def _await_ready(broker: Broker, directory: Path) -> None:
+    if not _stays(broker, directory):
+        raise BrokerError(
+            "the broker ended while it was starting",
+            code="broker-failed",
+            hint=f"see {directory / 'broker.log'}",
+        )
+
+
+def _stays(broker: Broker, directory: Path) -> bool:
+    """Waits until the broker answers (True) or has ended (False)."""
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not is_ready(broker, directory):
-        if child.poll() is not None:
-            raise BrokerError(
-                f"the broker ended while starting (exit code {child.returncode})",
-                code="broker-failed",
-                hint=f"see {directory / 'broker.log'}",
-            )
+    while _process(broker, directory):
+        if is_ready(broker, directory):
+            return True
         if time.monotonic() > deadline:
             raise BrokerError(
-                f"the broker did not answer within {START_TIMEOUT_S:.0f} s",
+                f"the broker runs but did not answer within {START_TIMEOUT_S:.0f} s",
                 code="broker-failed",
-                hint=f"see {directory / 'broker.log'}",
+                hint=f"see {directory / 'broker.log'}, or stop it: redactory broker stop",
             )
+    return False
 
 
 def _format(java: str, jars: Path, directory: Path) -> None:

@@ -27,7 +27,7 @@ def test_the_tests_run_against_the_installed_wheel(checkout: Path) -> None:
 
 def test_no_other_distribution_owns_our_names() -> None:
     owners = packages_distributions()
-    assert {name: owners[name] for name in PACKAGES} == dict.fromkeys(PACKAGES, ["redactory"])
+    assert {name: owners[name] for name in PACKAGES} == {name: ["redactory"] for name in PACKAGES}
     others = [d.name for d in distributions() if d.name != "redactory"]
     assert "redactory" not in others
 
