@@ -76,7 +76,8 @@ class SliceCommitter:
         header = masked.header
         log = PartitionLog(self._store, header.topic, header.partition)
         position = self._position(log)
-        if position.next_offset is not None and header.end <= position.next_offset:
+        if position.next_offset is not None and header.start < position.next_offset:
+            _check_is_committed(header, log, position)
             return None
         _check_follows(header, position)
         # 2
@@ -168,6 +169,17 @@ def _new_intent(header: SliceHeader, position: Position, claim: str) -> Intent:
         claim=claim,
         previous=position.last_digest,
     )
+
+
+def _check_is_committed(header: SliceHeader, log: PartitionLog, position: Position) -> None:
+    """The log has this very slice (a runner repeats itself), not one that another reader made."""
+    number = position.next_number - 1
+    committed = position.last_commit
+    while committed is not None and committed.start > header.start:
+        number -= 1
+        committed = log.commit_at(number)[0] if number > log.checkpoint_number() else None
+    if committed is None or shared_fields(committed) != shared_fields(header):
+        raise lost_partition(header.topic, header.partition)
 
 
 def _check_follows(header: SliceHeader, position: Position) -> None:

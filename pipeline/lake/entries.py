@@ -94,8 +94,9 @@ class Commit:
 class Checkpoint:
     """What commits 1 to `number` came to; entries below `number` may be deleted.
 
-    Offsets `[start, end)`; `files` are those still live; `rows`, `refused`, `expired` and
-    `gap_offsets` count every offset of the range once.  `last_digest` is that of commit `number`.
+    Offsets `[start, end)`; `files` are the slices' own that were not removed for good, with `rows`
+    rows; these and `removed`, `refused`, `expired` and `gap_offsets` count every offset once.
+    `last_digest` is that of commit `number`.
     """
 
     topic: str
@@ -106,6 +107,7 @@ class Checkpoint:
     end: int
     files: tuple[FileEntry, ...]
     rows: int
+    removed: int
     refused: int
     expired: int
     gap_offsets: int
@@ -155,7 +157,7 @@ _SHARED = (
 """The fields that slice header, intent and commit have in common."""
 
 
-def shared_fields(header: SliceHeader | Intent) -> dict[str, Any]:
+def shared_fields(header: SliceHeader | Intent | Commit) -> dict[str, Any]:
     return {name: getattr(header, name) for name in _SHARED}
 
 

@@ -55,6 +55,17 @@ def read_history(store: Store, topic: str, partition: int) -> History:
     return History(topic, partition, checkpoint, commits, position)
 
 
+def read_histories(
+    store: Store, topic: str | None = None, partition: int | None = None
+) -> tuple[History, ...]:
+    """The histories of every partition, or of those that are asked for."""
+    return tuple(
+        read_history(store, *at)
+        for at in partitions(store)
+        if topic in (None, at[0]) and partition in (None, at[1])
+    )
+
+
 def read_rewrites(store: Store) -> tuple[Rewrite, ...]:
     """Every finished rewrite of every bucket, those of one bucket in order."""
     keys = sorted(item.key for item in store.walk(layout.REWRITES) if item.key.endswith(".commit"))

@@ -11,7 +11,7 @@ Keys are relative to the lake and use `/`; numbers have 12 digits, so that they 
 import re
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, Literal, get_args
 
 from pipeline.errors import LogError
@@ -49,6 +49,12 @@ class Bucket:
     @property
     def is_valid(self) -> bool:
         return bool(_CLASS.fullmatch(self.retention_class)) and is_expires(self.expires)
+
+    @property
+    def starts_us(self) -> int:
+        """When the bucket goes: the start of its hour or day, in epoch microseconds."""
+        start = datetime.strptime(self.expires, "%Y-%m-%dT%H").replace(tzinfo=UTC)
+        return int(start.timestamp()) * 1_000_000
 
     @property
     def folder(self) -> str:

@@ -5,13 +5,13 @@ is not part of the lake, whoever lists the folder.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.lake import layout
 from pipeline.lake.entries import FileEntry
-from pipeline.lake.history import History, partitions, read_history, read_rewrites
+from pipeline.lake.history import History, read_histories, read_rewrites
 from pipeline.lake.store import Store
 from pipeline.slices import Table
 
@@ -39,19 +39,23 @@ class Lake:
     def strays(self) -> Strays:
         """Lists the table folders and says what there is not live."""
         live = {file.path for files in self.files.values() for file in files}
-        found = (item.key for table in layout.TABLES for item in self.store.walk(table))
-        pending: list[str] = []
-        outside: list[str] = []
-        for key in sorted(set(found) - live):
-            (pending if self._may_be_committed(key) else outside).append(key)
-        return Strays(tuple(pending), tuple(outside))
-
-    def _may_be_committed(self, key: str) -> bool:
-        file = layout.parse_data_file(key)
-        if file is None:
-            return False
         next_numbers = {(h.topic, h.partition): h.position.next_number for h in self.histories}
-        return file.number >= next_numbers.get((file.topic, file.partition), 1)
+        return find_strays(self.store, live, next_numbers)
+
+
+def find_strays(
+    store: Store, live: Collection[str], next_numbers: Mapping[tuple[str, int], int]
+) -> Strays:
+    """The files that are not live; `next_numbers` are those of each partition's next commit."""
+    pending: list[str] = []
+    outside: list[str] = []
+    for item in (item for table in layout.TABLES for item in store.walk(table)):
+        if item.key in live:
+            continue
+        file = layout.parse_data_file(item.key)
+        may_come = file and file.number >= next_numbers.get((file.topic, file.partition), 1)
+        (pending if may_come else outside).append(item.key)
+    return Strays(tuple(sorted(pending)), tuple(sorted(outside)))
 
 
 def open_lake(location: str | Path) -> Lake:
@@ -64,7 +68,7 @@ def open_lake(location: str | Path) -> Lake:
 
 def read_lake(store: Store) -> Lake:
     """The lake in a store, as its log stands now."""
-    histories = tuple(read_history(store, *at) for at in partitions(store))
+    histories = read_histories(store)
     # Rewrites are read last: what replaced a file is then known, never missed.
     rewrites = read_rewrites(store)
     files = {file.path: file for history in histories for file in history.files()}

@@ -6,6 +6,7 @@ from typing import Any, Final
 import obstore
 import pyarrow as pa
 import pyarrow.dataset as pads
+from pyarrow.fs import LocalFileSystem
 
 from pipeline.errors import LogError
 from pipeline.lake import layout
@@ -34,22 +35,19 @@ def full_schema(table: Table) -> pa.Schema:
 def dataset(lake: Lake, table: Table) -> pads.Dataset:
     """The live rows of `table`; reads nothing until it is scanned."""
     file_format = pads.ParquetFileFormat()
-    fragments = [
-        file_format.make_fragment(
-            _source(lake.store, file),  # type: ignore[arg-type]  # the stubs know no NativeFile
-            partition_expression=_hive_values(file.path),
-        )
-        for file in lake.files[table]
-    ]
+    fragments = [_fragment(lake.store, file, file_format) for file in lake.files[table]]
     return pads.FileSystemDataset(fragments, full_schema(table), file_format)
 
 
-def _source(store: Store, file: FileEntry) -> object:
+def _fragment(store: Store, file: FileEntry, file_format: pads.ParquetFileFormat) -> pads.Fragment:
+    values = _hive_values(file.path)
     if isinstance(store, LocalStore):
-        return str(store.root / file.path)
+        path = str(store.root / file.path)
+        return file_format.make_fragment(path, LocalFileSystem(), partition_expression=values)
     with lake_errors():
         reader: Any = obstore.open_reader(store.objects, file.path)
-        return pa.PythonFile(reader, mode="r")
+        source: Any = pa.PythonFile(reader, mode="r")
+    return file_format.make_fragment(source, partition_expression=values)
 
 
 def _hive_values(path: str) -> pads.Expression:

@@ -1,0 +1,1 @@
+"""Checks that a lake is what its log says; `pipeline.lake.verify` runs them."""

@@ -1,0 +1,158 @@
+"""Every offset of a partition exactly once: stored, refused, expired, removed or in a gap."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.lake.entries import Commit, FileEntry, Rewrite
+from pipeline.lake.proof.files import Offsets
+from pipeline.lake.proof.findings import Finding, PartitionReport
+from pipeline.lake.proof.trail import Trail
+from pipeline.slices import Gap
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Offsets `[start, end)` with what the log says about them.
+
+    `removed` counts what was gone before a checkpoint, which names no gaps either.
+    """
+
+    start: int
+    end: int
+    rows: int
+    removed: int
+    refused: int
+    expired: int
+    gap_offsets: int
+    files: tuple[FileEntry, ...]
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def not_stored(self) -> int:
+        return self.removed + self.refused + self.expired + self.gap_offsets
+
+
+def account(
+    trail: Trail, stored: Offsets, swept: Mapping[str, int], findings: list[Finding]
+) -> PartitionReport:
+    """Compares the log of a partition with the offsets found in its live files.
+
+    `swept` counts the rows of each slice's file that rewrites removed for good.
+    """
+    stretches = list(_stretches(trail))
+    stored = np.sort(stored)
+    _check_twice(trail, stored, findings)
+    for stretch in stretches:
+        _check_stretch(trail, stretch, stored, swept, findings)
+    return PartitionReport(
+        trail.topic,
+        trail.partition,
+        stretches[0].start if stretches else 0,
+        stretches[-1].end if stretches else 0,
+        trail.next_number - 1,
+        len(stored),
+        sum(stretch.refused for stretch in stretches),
+        sum(stretch.expired for stretch in stretches),
+        sum(stretch.removed + _swept(stretch, swept) for stretch in stretches),
+        sum(stretch.gap_offsets for stretch in stretches),
+    )
+
+
+def swept_rows(rewrites: Iterable[Rewrite], findings: list[Finding]) -> dict[str, int]:
+    """Rows that rewrites removed for good, by the file that a slice had written them to.
+
+    A file that a rewrite made stands for the files it was made from.
+    """
+    made_from: dict[str, tuple[FileEntry, ...]] = {}
+    swept: Counter[str] = Counter()
+    for rewrite in rewrites:
+        origins = _origins(rewrite.removed, made_from)
+        if not rewrite.added:
+            swept.update({entry.path: entry.rows for entry in origins})
+            continue
+        if sum(e.rows for e in rewrite.removed) != sum(e.rows for e in rewrite.added):
+            path = rewrite.added[0].path
+            findings.append(Finding(code="rewrite-differs", path=path, detail=rewrite.purpose))
+        made_from.update({entry.path: origins for entry in rewrite.added})
+    return dict(swept)
+
+
+def _origins(
+    entries: Iterable[FileEntry], made_from: Mapping[str, tuple[FileEntry, ...]]
+) -> tuple[FileEntry, ...]:
+    return tuple(origin for entry in entries for origin in made_from.get(entry.path, (entry,)))
+
+
+def _stretches(trail: Trail) -> Iterable[Stretch]:
+    if (cut := trail.checkpoint) is not None:
+        yield Stretch(
+            cut.start,
+            cut.end,
+            cut.rows,
+            cut.removed,
+            cut.refused,
+            cut.expired,
+            cut.gap_offsets,
+            cut.files,
+        )
+    yield from (_stretch_of(commit) for commit in trail.commits)
+
+
+def _stretch_of(commit: Commit) -> Stretch:
+    return Stretch(
+        commit.start,
+        commit.end,
+        sum(file.rows for file in commit.files if file.table != "runs"),
+        0,
+        commit.counts.get("refused", 0),
+        commit.expired,
+        sum(gap.end - gap.start for gap in commit.gaps),
+        commit.files,
+        commit.gaps,
+    )
+
+
+def _swept(stretch: Stretch, swept: Mapping[str, int]) -> int:
+    return sum(swept.get(file.path, 0) for file in stretch.files)
+
+
+def _check_twice(trail: Trail, stored: Offsets, findings: list[Finding]) -> None:
+    repeats = np.flatnonzero(np.diff(stored) == 0)
+    if len(repeats):
+        findings.append(_finding(trail, "offset-twice", int(stored[repeats[0]]), len(repeats)))
+
+
+def _check_stretch(
+    trail: Trail,
+    stretch: Stretch,
+    stored: Offsets,
+    swept: Mapping[str, int],
+    findings: list[Finding],
+) -> None:
+    first, last = np.searchsorted(stored, [stretch.start, stretch.end])
+    inside = np.unique(stored[first:last])
+    for gap in stretch.gaps:
+        in_gap = inside[(inside >= gap.start) & (inside < gap.end)]
+        if len(in_gap):
+            findings.append(_finding(trail, "offset-in-gap", int(in_gap[0]), len(in_gap)))
+    said = stretch.rows + stretch.not_stored
+    missing = stretch.rows - _swept(stretch, swept) - len(inside)
+    if said != stretch.end - stretch.start or missing:
+        count = abs(missing) or abs(stretch.end - stretch.start - said)
+        offset = _first_absent(stretch, inside)
+        findings.append(_finding(trail, "offset-unaccounted", offset, count))
+
+
+def _first_absent(stretch: Stretch, inside: Offsets) -> int:
+    """The first offset that is neither stored nor in a gap: where to start looking."""
+    absent = np.setdiff1d(np.arange(stretch.start, stretch.end), inside)
+    for gap in stretch.gaps:
+        absent = absent[(absent < gap.start) | (absent >= gap.end)]
+    return int(absent[0]) if len(absent) else stretch.start
+
+
+def _finding(trail: Trail, code: str, offset: int, count: int) -> Finding:
+    return Finding(trail.topic, trail.partition, offset, code, count=count)

@@ -1,0 +1,170 @@
+"""One data file against what was committed: bytes, schema, rows, and what its rules find in it."""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.errors import LakeError
+from pipeline.lake import layout
+from pipeline.lake.entries import FileEntry
+from pipeline.lake.parquet import from_parquet
+from pipeline.lake.proof.findings import Finding
+from pipeline.lake.proof.leaks import LeakCheck
+from pipeline.lake.store import Store
+from pipeline.lake.tables import DECLARED
+
+DAY_US = 86_400_000_000
+BATCH_ROWS = 1_000
+
+Offsets = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the log says about the slice a file came from: its rows share these values."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    now_us: int
+    ruleset: str
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """A committed file to check; `origin` is None for a file that a rewrite made."""
+
+    entry: FileEntry
+    origin: Origin | None
+
+
+@dataclass(slots=True)
+class FileResult:
+    """The offsets found in a file, by topic and partition, and what was wrong with it."""
+
+    path: str
+    rows: int = 0
+    offsets: dict[tuple[str, int], Offsets] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def check_file(store: Store, task: FileTask, leaks: LeakCheck | None) -> FileResult:
+    """Reads the file and checks everything that needs no other file."""
+    result = FileResult(task.entry.path)
+    try:
+        data = store.get(task.entry.path)
+    except LakeError as error:
+        if error.code != "missing":
+            raise
+        _found(result, task, "file-missing", "", count=task.entry.rows)
+        return result
+    if hashlib.sha256(data).hexdigest() != task.entry.sha256:
+        _found(result, task, "file-changed", f"{len(data)} bytes of {task.entry.size_bytes}")
+    try:
+        rows = from_parquet(data)
+    except (pa.ArrowException, OSError):
+        _found(result, task, "file-unreadable", "", count=task.entry.rows)
+        return result
+    if not _has_declared_schema(rows.schema, DECLARED[task.entry.table]):
+        _found(result, task, "schema-differs", "")
+        return result
+    result.rows = rows.num_rows
+    if rows.num_rows != task.entry.rows:
+        _found(result, task, "rows-differ", f"{rows.num_rows} of {task.entry.rows}")
+    _check_rows(result, task, rows)
+    if leaks is not None:
+        _check_leaks(result, task, rows, leaks)
+    return result
+
+
+def _has_declared_schema(found: pa.Schema, declared: pa.Schema) -> bool:
+    """Same columns and types; a file older than a nullable column may lack it."""
+    missing = [field for field in declared if field.name not in found.names]
+    return all(field.nullable for field in missing) and all(
+        field.name in declared.names and field.type.equals(declared.field(field.name).type)
+        for field in found
+    )
+
+
+def _check_rows(result: FileResult, task: FileTask, rows: pa.Table) -> None:
+    offsets = rows["kafka_offset"].to_numpy()
+    topics, partitions = (rows[name].to_numpy() for name in ("kafka_topic", "kafka_partition"))
+    for topic, partition in sorted(set(zip(topics, partitions, strict=True))):
+        mine = (topics == topic) & (partitions == partition)
+        result.offsets[topic, int(partition)] = np.sort(offsets[mine])
+    if task.origin is not None:
+        _check_each(result, task, "row-misplaced", offsets, _are_at_home(rows, task.origin))
+    _check_each(result, task, "deadline-differs", offsets, _are_in_bucket(rows, task.entry.path))
+
+
+def _check_each(
+    result: FileResult, task: FileTask, code: str, offsets: Offsets, right: Flags
+) -> None:
+    if not right.all():
+        wrong = offsets[~right]
+        _found(result, task, code, "", offset=int(wrong.min()), count=len(wrong))
+
+
+def _are_at_home(rows: pa.Table, origin: Origin) -> Flags:
+    offsets = rows["kafka_offset"].to_numpy()
+    home: Flags = (offsets >= origin.start) & (offsets < origin.end)
+    for name, expected in (
+        ("kafka_topic", origin.topic),
+        ("kafka_partition", origin.partition),
+        ("ruleset", origin.ruleset),
+        ("key_id", origin.key_id),
+    ):
+        home &= rows[name].to_numpy() == expected
+    home &= _micros(rows, "ingested_at") == origin.now_us
+    return home
+
+
+def _are_in_bucket(rows: pa.Table, path: str) -> Flags:
+    """Whether deadlines lie within a day after the bucket's start, the widest bucket there is."""
+    bucket = layout.parse_bucket(path)
+    if bucket is None:
+        return np.zeros(rows.num_rows, np.bool_)
+    late_us = _micros(rows, "deadline") - bucket.starts_us
+    return (late_us >= 0) & (late_us < DAY_US)
+
+
+def _micros(rows: pa.Table, name: str) -> Offsets:
+    return rows[name].cast(pa.int64()).to_numpy()
+
+
+def _check_leaks(result: FileResult, task: FileTask, rows: pa.Table, leaks: LeakCheck) -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], Any] = {}
+    for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+        for row in batch.to_pylist():
+            for code, rule in leaks.check(task.entry.table, row):
+                counts[code, rule] += 1
+                first.setdefault((code, rule), row)
+    for (code, rule), row in sorted(first.items()):
+        place = row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
+        result.findings.append(Finding(*place, code, task.entry.path, rule, counts[code, rule]))
+
+
+def _found(
+    result: FileResult,
+    task: FileTask,
+    code: str,
+    detail: str,
+    *,
+    offset: int | None = None,
+    count: int = 1,
+) -> None:
+    origin = task.origin
+    topic, partition, start = (
+        (origin.topic, origin.partition, origin.start) if origin else ("", -1, -1)
+    )
+    at = start if offset is None else offset
+    result.findings.append(Finding(topic, partition, at, code, task.entry.path, detail, count))

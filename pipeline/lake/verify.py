@@ -1,0 +1,187 @@
+"""Proves a lake: its log is whole, its files are as committed, every offset is there once, and the
+rules of each row find nothing in it.
+
+Nothing is taken from the running parts: the log is read entry by entry and each file anew.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.errors import LogError
+from pipeline.lake import layout
+from pipeline.lake.entries import Commit, Rewrite
+from pipeline.lake.history import partitions, read_rewrites
+from pipeline.lake.layout import document_key
+from pipeline.lake.live import find_strays
+from pipeline.lake.proof.accounting import account, swept_rows
+from pipeline.lake.proof.files import FileResult, FileTask, Origin, check_file
+from pipeline.lake.proof.findings import Finding, Report
+from pipeline.lake.proof.leaks import LeakCheck
+from pipeline.lake.proof.trail import Trail, read_trail
+from pipeline.lake.store import Store
+from pipeline.lake.tables import DECLARED
+from redactors import KeyRing, load_ruleset
+from redactors.keys import default_key_file
+
+FEW_FILES = 8
+"""Up to here starting processes costs more than they save."""
+
+Progress = Callable[[int, int], None]
+"""Called with (files done, files in all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What to check beyond structure: paths, because worker processes load them themselves.
+
+    `keys` is the key ring's file (None: keyed masks count as text); `newer` asks what the rules
+    in `rules` (None: the built-in ones) would find besides.
+    """
+
+    leaks: bool = True
+    newer: bool = True
+    keys: Path | None = None
+    rules: Path | None = None
+    processes: int = os.cpu_count() or 1
+
+    @classmethod
+    def of(
+        cls, *, keys: Path | None, rules: Path | None, leaks: bool, processes: int | None
+    ) -> "Checks":
+        """The checks that a command line asks for; without `keys` the default ring, if any."""
+        found = keys or default_key_file()
+        return cls(
+            leaks=leaks,
+            keys=found if keys or found.exists() else None,
+            rules=rules,
+            processes=processes or os.cpu_count() or 1,
+        )
+
+
+def verify(location: str, checks: Checks, progress: Progress = lambda done, total: None) -> Report:
+    """Verifies the lake at `location`; what is wrong stands in the report.
+
+    Raises `LakeError` if the lake cannot be read at all.
+    """
+    store = Store.open(location)
+    findings: list[Finding] = []
+    trails = [read_trail(store, *at) for at in partitions(store)]
+    rewrites = _read_rewrites(store, findings)
+    swept = swept_rows(rewrites, findings)
+    tasks = _tasks(trails, rewrites)
+    results = []
+    for result in _check_files(location, tasks, checks):
+        results.append(result)
+        progress(len(results), len(tasks))
+    reports = []
+    for trail in trails:
+        at = trail.topic, trail.partition
+        found = [result.offsets[at] for result in results if at in result.offsets]
+        stored = np.concatenate(found) if found else np.array([], np.int64)
+        reports.append(account(trail, stored, swept, trail.findings))
+        findings += trail.findings
+    findings += _missing_documents(store, trails)
+    findings += [finding for result in results for finding in result.findings]
+    next_numbers = {(trail.topic, trail.partition): trail.next_number for trail in trails}
+    strays = find_strays(store, {task.entry.path for task in tasks}, next_numbers)
+    findings += [Finding(code="file-outside", path=path) for path in strays.outside]
+    return Report(
+        tuple(reports),
+        tuple(sorted(findings)),
+        len(tasks),
+        sum(result.rows for result in results),
+        strays.pending,
+    )
+
+
+def _read_rewrites(store: Store, findings: list[Finding]) -> tuple[Rewrite, ...]:
+    try:
+        return read_rewrites(store)
+    except LogError as error:
+        findings.append(Finding(code="entry-bad", path=layout.REWRITES, detail=str(error)))
+        return ()
+
+
+def _tasks(trails: Iterable[Trail], rewrites: Iterable[Rewrite]) -> list[FileTask]:
+    """The live files, each with the slice it came from."""
+    tasks: dict[str, FileTask] = {}
+    for trail in trails:
+        for commit in trail.commits:
+            tasks |= {file.path: FileTask(file, _origin(commit)) for file in commit.files}
+        if trail.checkpoint is not None:
+            tasks |= {file.path: FileTask(file, None) for file in trail.checkpoint.files}
+    for rewrite in rewrites:
+        tasks |= {file.path: FileTask(file, None) for file in rewrite.added}
+    for rewrite in rewrites:
+        for file in rewrite.removed:
+            tasks.pop(file.path, None)
+    return [task for _, task in sorted(tasks.items()) if task.entry.table in DECLARED]
+
+
+def _origin(commit: Commit) -> Origin:
+    return Origin(
+        commit.topic,
+        commit.partition,
+        commit.start,
+        commit.end,
+        commit.now_us,
+        commit.ruleset,
+        commit.key_id,
+    )
+
+
+def _check_files(location: str, tasks: list[FileTask], checks: Checks) -> Iterator[FileResult]:
+    """Checks files, many at once; the order of the results is that of the tasks."""
+    if checks.processes == 1 or len(tasks) <= FEW_FILES:
+        checker = _Checker(location, checks)
+        yield from map(checker.check, tasks)
+        return
+    # Forking would copy the threads' locks of Arrow and the object store.
+    with ProcessPoolExecutor(
+        checks.processes, get_context("spawn"), _start_worker, (location, checks)
+    ) as pool:
+        yield from pool.map(_check_in_worker, tasks, chunksize=4)
+
+
+class _Checker:
+    """Store and rules of one process."""
+
+    def __init__(self, location: str, checks: Checks) -> None:
+        self._store = Store.open(location)
+        self._leaks: LeakCheck | None = None
+        if checks.leaks:
+            keys = KeyRing.load(checks.keys) if checks.keys else None
+            newer = load_ruleset(checks.rules) if checks.newer else None
+            self._leaks = LeakCheck(self._store, keys, newer)
+
+    def check(self, task: FileTask) -> FileResult:
+        return check_file(self._store, task, self._leaks)
+
+
+_checker: _Checker | None = None
+
+
+def _start_worker(location: str, checks: Checks) -> None:
+    global _checker
+    _checker = _Checker(location, checks)
+
+
+def _check_in_worker(task: FileTask) -> FileResult:
+    assert _checker is not None
+    return _checker.check(task)
+
+
+def _missing_documents(store: Store, trails: Iterable[Trail]) -> Iterator[Finding]:
+    """Rulesets and policies that commits name and the log has not kept."""
+    commits = [commit for trail in trails for commit in trail.commits]
+    named = {document_key("rulesets", c.ruleset) for c in commits}
+    named |= {document_key("policies", c.policy) for c in commits}
+    yield from (
+        Finding(code="document-missing", path=key) for key in sorted(named) if not store.exists(key)
+    )
