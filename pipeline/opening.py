@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 
 from pipeline.config import IngestConfig
 from pipeline.errors import LogError, UsageError
@@ -23,6 +23,7 @@ from pipeline.masking import Masker
 from pipeline.reader import Clock, MaskedSlices
 from pipeline.retention.policy import Policy, load_policy, parse_policy
 from pipeline.stopping import STOP
+from pipeline.telling import tell
 from redactors import (
     KeyRing,
     Redactor,
@@ -127,6 +128,12 @@ def client_file(config: IngestConfig) -> Path | None:
     return Path(config.client_config) if config.client_config else None
 
 
+def _tell_trouble(error: KafkaError) -> None:
+    """The client connects again by itself; whoever watches is told what it waits for."""
+    if error.code() == KafkaError._ALL_BROKERS_DOWN:
+        tell("waiting", what="the broker (it does not answer)")
+
+
 def _consumer_config(config: IngestConfig) -> dict[str, object]:
     return client_config(
         config.bootstrap,
@@ -139,5 +146,6 @@ def _consumer_config(config: IngestConfig) -> dict[str, object]:
             "isolation.level": "read_committed",
             "queued.max.messages.kbytes": QUEUED_KBYTES,
             "fetch.message.max.bytes": 8 << 20,
+            "error_cb": _tell_trouble,
         },
     )

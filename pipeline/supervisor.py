@@ -137,13 +137,17 @@ class Supervisor:
             "hint": "",
             "final": False,
         }
-        if error["final"] or worker.failures + 1 >= MAX_FAILURES:
+        failures = worker.failures + 1
+        if error["code"] == "broker-away":
+            # It was there at the start: it may stay away as long as it likes.
+            failures = min(failures, MAX_FAILURES - 1)
+        if error["final"] or failures >= MAX_FAILURES:
             raise _as_exception(error)
         self.report.restarts += 1
         self.report.waiting = f"worker {index} to start again ({error['message']})"
         self._on_progress(self.report)
-        self._sleep(min(0.5 * 2**worker.failures, 10.0))
-        self._start(index, worker.failures + 1)
+        self._sleep(0.5 * 2**failures)
+        self._start(index, failures)
 
     def _start(self, index: int, failures: int) -> None:
         config = replace(

@@ -146,17 +146,24 @@ def test_a_writer_killed_at_any_step_is_taken_over_without_loss_or_duplicate(
 
 def test_a_slice_that_was_committed_is_skipped(store: Store) -> None:
     ingest(writer(store), masked_slice(0, 10))
+    ingest(writer(store), masked_slice(10, 20))
     assert writer(store).write(masked_slice(0, 10)) is None
-    assert writer(store).write(masked_slice(2, 6)) is None
+    assert writer(store).write(masked_slice(10, 20)) is None
 
 
-@pytest.mark.parametrize("bounds", [(11, 20), (5, 20)])
-def test_a_slice_that_does_not_follow_the_log_is_refused(
+@pytest.mark.parametrize("bounds", [(2, 6), (0, 5), (5, 20), (0, 20)])
+def test_a_slice_that_another_reader_has_cut_otherwise_is_a_lost_partition(
     store: Store, bounds: tuple[int, int]
 ) -> None:
     ingest(writer(store), masked_slice(0, 10))
-    with pytest.raises(LogError) as caught:
+    with pytest.raises(LostPartition):
         writer(store).write(masked_slice(*bounds))
+
+
+def test_a_slice_that_leaves_a_hole_behind_the_log_is_refused(store: Store) -> None:
+    ingest(writer(store), masked_slice(0, 10))
+    with pytest.raises(LogError) as caught:
+        writer(store).write(masked_slice(11, 20))
     assert caught.value.code == "not-contiguous"
 
 
