@@ -15,10 +15,15 @@ def base64_key(text: str) -> bool:
     return kinds == 3 and entropy_bits(text) > 4 and text.count("/") < 6 and real(text)
 
 
-def basic_auth(text: str) -> bool:
-    """Whether `text` decodes to `user:password` (RFC 7617), or is an opaque token instead."""
+def decoded_pair(text: str) -> bool:
+    """Whether `text` decodes to printable `user:password` (RFC 7617)."""
     try:
-        decoded = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+        decoded = base64.b64decode(text + "=" * (-len(text) % 4), validate=True).decode()
     except (binascii.Error, ValueError):
-        return opaque(text)
-    return b":" in decoded or opaque(text)
+        return False
+    return ":" in decoded and decoded.isprintable()
+
+
+def basic_auth(text: str) -> bool:
+    """Whether `text` decodes to `user:password`, or is an opaque token instead."""
+    return decoded_pair(text) or opaque(text)

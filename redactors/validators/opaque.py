@@ -19,12 +19,17 @@ def opaque(text: str) -> bool:
     """Whether at least half of `text` is made of random-looking runs, eight characters or more."""
     if not real(text):
         return False
-    if _UUID.match(text):
+    if is_uuid(text):
         return True
     chunks = _CHUNK.findall(_DATE.sub("-", text))
     total = sum(map(len, chunks))
     random = sum(len(chunk) for chunk in chunks if _random(chunk))
     return random >= 8 and 2 * random >= total
+
+
+def is_uuid(text: str) -> bool:
+    """Whether `text` has the grammar of a UUID (RFC 9562)."""
+    return _UUID.search(text) is not None
 
 
 def _random(chunk: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Final
 
 from redactors.validators.bank import aba_routing, bic, iban
 from redactors.validators.base58 import base58check, monero
+from redactors.validators.client import basic_pair, client_id, curl_user, userinfo
 from redactors.validators.cookie import cookie
 from redactors.validators.crc32 import crc32_base62_tail
 from redactors.validators.encoded import base64_key, basic_auth
@@ -25,7 +26,7 @@ from redactors.validators.person import (
 )
 from redactors.validators.phone import phone
 from redactors.validators.real import real
-from redactors.validators.token import token, token_short
+from redactors.validators.token import token, token_short, vendor_token
 from redactors.validators.wallet import bitcoin, ethereum
 
 Validator = Callable[[str], bool]
@@ -40,6 +41,11 @@ VALIDATORS: Final[Mapping[str, Validator]] = {
     "jwt-base64": jwt_base64,
     "monero": monero,
     "token-short": token_short,
+    "basic-pair": basic_pair,
+    "client-id": client_id,
+    "curl-user": curl_user,
+    "userinfo": userinfo,
+    "vendor-token": vendor_token,
     "basic-auth": basic_auth,
     "bic": bic,
     "card": card,

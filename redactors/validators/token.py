@@ -16,7 +16,14 @@ _IDENTIFIER: Final = re2.compile(
 
 def token(text: str) -> bool:
     """Whether `text` has 10 or more characters, is opaque, and is no identifier or checksum."""
-    return len(text) >= 10 and _IDENTIFIER.search(text) is None and opaque(text)
+    if len(text) < 8 or _IDENTIFIER.search(text) is not None:
+        return False
+    return opaque(text) or (len(text) >= 20 and text.isdigit() and real(text))
+
+
+def vendor_token(text: str) -> bool:
+    """Whether `text` is a token of 16 or more characters, or of 14 with letters and digits."""
+    return token(text) and (len(text) >= 16 or token_short(text))
 
 
 def token_short(text: str) -> bool:
