@@ -1,0 +1,122 @@
+"""The demo, as its first user meets it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline.demo.run import RUNS, SEED
+from pipeline.demo.show import masked_spans
+from pipeline.demo_agent import demo_events
+from pipeline.lake import open_lake
+from pipeline.lake.query import query
+
+
+def test_the_demo_stores_every_event_masked_and_leaves_nothing_running(tmp_path: Path) -> None:
+    home = tmp_path / "demo"
+    done = _demo(home, "--json")
+
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["runs"] == RUNS
+    assert shown["events"] == shown["emitted"] == len(list(demo_events(RUNS, SEED, 10**15)))
+    assert (shown["missing"], shown["violations"]) == (0, 0)
+    assert _processes_of(home) == []
+    stored = repr(list(query(open_lake(shown["lake"]), "SELECT * FROM events").rows))
+    originals = _originals()
+    assert len(originals) > RUNS
+    assert [original for original in originals if original in stored] == []
+
+
+def test_the_demo_can_be_repeated_and_speaks_to_a_person(tmp_path: Path) -> None:
+    home = tmp_path / "demo"
+    assert _demo(home, "--json").returncode == 0
+    done = _demo(home)
+    assert done.returncode == 0, done.stderr
+    assert f"{RUNS} runs" in done.stdout
+    assert "verify: clean" in done.stdout
+    assert str(home / "lake") in done.stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
+    home = tmp_path / "demo"
+    with subprocess.Popen(
+        _command(home),
+        env=_environment(home),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stderr
+        for line in running.stderr:
+            if line.startswith("ingesting"):
+                break
+        time.sleep(0.5)
+        running.send_signal(number)
+        assert running.wait(60) == 130
+    assert _processes_of(home) == []
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    done = _demo(tmp_path)
+    assert done.returncode == 2
+    assert "thesis.txt" in done.stderr
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_a_masked_span_is_shown_in_its_place_and_never_the_original() -> None:
+    body = json.dumps({"error": {"text": "key=[SECRET] was rotated"}, "name": "[PERSON:k1:X]"})
+    redactions = [
+        {"path": "/error/text", "rule": "key", "layers": [], "span_start": 4, "span_end": 12},
+        {"path": "/name", "rule": "person", "layers": [], "span_start": None, "span_end": None},
+    ]
+    spans = list(masked_spans(body, redactions))
+    assert [span["after"] for span in spans] == ["key=[SECRET] was rotated", "[PERSON:k1:X]"]
+    assert [span["before"] for span in spans] == ["key=██████ was rotated", "██████"]
+
+
+def _originals() -> set[str]:
+    """E-mail addresses and signing keys of the demo's events, as the agent emits them."""
+    bodies = " ".join(event.body for event in demo_events(RUNS, SEED, 10**15))
+    emails = set(re.findall(r"[\w.]+@[\w.]+\w", bodies))
+    return emails | set(re.findall(r"signing_key=([0-9a-f]{64})", bodies))
+
+
+def _command(home: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "pipeline", "demo", "--dir", str(home), *options]
+
+
+def _demo(home: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        _command(home, *options),
+        env=_environment(home),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
+    )
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Marks every process that the demo starts, directly or not."""
+    return {**os.environ, "DEMO_UNDER_TEST": str(home)}
+
+
+def _processes_of(home: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("DEMO_UNDER_TEST") == str(home):
+                found.append(process)
+        except psutil.Error:
+            continue  # another user's, or just gone
+    return found
