@@ -54,6 +54,7 @@ class _Call:
 
 
 def sniff(head: bytes) -> bool:
+    """Whether the first line is a turn of a session, or the summary of one."""
     first = head.lstrip().partition(b"\n")[0]
     is_turn = b'"sessionId"' in first and b'"type"' in first
     return first.startswith(b"{") and (is_turn or b'"leafUuid"' in first)

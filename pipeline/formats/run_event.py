@@ -8,6 +8,7 @@ from schemas import DECODE_CODES, DecodeError, RunEvent, decode
 
 
 def sniff(head: bytes) -> bool:
+    """Whether the first line has the fields that every event has."""
     first = head.lstrip().partition(b"\n")[0]
     return first.startswith(b"{") and all(
         key in first for key in (b'"event_id"', b'"run_id"', b'"kind"')

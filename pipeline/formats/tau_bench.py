@@ -51,6 +51,7 @@ _ELSEWHERE: Final = ("traj", "reward", "info")
 
 
 def sniff(head: bytes) -> bool:
+    """Whether a list of objects begins, with task ids among their fields."""
     start = head.lstrip()
     return start.startswith(b"[") and start[1:].lstrip().startswith(b"{") and b'"task_id"' in head
 
