@@ -6,13 +6,18 @@ import json
 
 
 def jwt(text: str) -> bool:
-    """Whether the first dot-separated part decodes to a JSON object with `alg` or `enc`."""
-    head = text.partition(".")[0]
+    """Whether the first dot-separated part decodes to a JSON object, or three long parts follow.
+
+    A header that was altered or cut is still followed by claims and a signature.
+    """
+    head, *rest = text.split(".")
+    if len(rest) >= 2 and len(rest[0]) >= 16 and len(rest[1]) >= 16:
+        return True
     try:
         header = json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)))
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError, RecursionError):
         return False
-    return isinstance(header, dict) and ("alg" in header or "enc" in header)
+    return isinstance(header, dict) and bool(header)
 
 
 def jwt_base64(text: str) -> bool:
