@@ -1,0 +1,35 @@
+"""What is done about a finding: `keep`, `mask`, `hash`, `length` or `drop`."""
+
+from dataclasses import replace
+
+from redactors.compiled import Treatment
+from redactors.edits import Edit, Mark
+from redactors.masks import Masks
+
+
+def treat(text: str, start: int, end: int, rule: Treatment, masks: Masks) -> Edit:
+    """The edit of `text[start:end]` that `rule` asks for; `rule.action` is not `keep`.
+
+    Without a key, what would be hashed is masked.
+    """
+    action, label = rule.action, rule.label
+    length = None
+    if action == "hash" and masks.keyed:
+        put = masks.hashed(label, text[start:end].encode("utf-8", "surrogatepass"))
+    elif action == "length":
+        length = end - start
+        put = masks.measured(label, length)
+    elif action == "drop":
+        put = ""
+    else:
+        action, put = "mask", masks.plain(label)
+    return Edit(start, end, put, (Mark(rule.id, label, action, length=length),))
+
+
+def whole(text: str, quoted: bool, rule: Treatment, masks: Masks) -> Edit:
+    """The edit of a whole value by a field rule; one that is no string becomes one."""
+    edit = treat(text, 0, len(text), rule, masks)
+    if quoted:
+        return replace(edit, whole=True)
+    put = f'"{edit.text}"' if edit.text else "null"
+    return replace(edit, text=put, whole=True, lead=1)

@@ -1,0 +1,153 @@
+"""A ruleset made ready: one hyperscan database says what may match, RE2 says exactly where."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import hyperscan
+import re2
+
+from redactors.assignments import flag_patterns, named_patterns
+from redactors.errors import RulesetError
+from redactors.fields import Roles
+from redactors.masks import Masks
+from redactors.ruleset import FieldRule, Rule, Ruleset
+from redactors.validators import validator
+from redactors.validators.entropy import entropy_bits
+
+
+class Treatment(Protocol):
+    """What every kind of rule says about its findings."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def action(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matcher:
+    """A pattern rule ready to confirm: `exact` is leftmost-longest, over UTF-8."""
+
+    rule: Rule
+    exact: Any
+    keywords: tuple[bytes, ...]
+    unless: Any
+    valid: Callable[[str], bool] | None
+
+    def accepts(self, match: bytes, value: bytes) -> bool:
+        """Whether what the pattern found passes the rule's other conditions."""
+        if not value or (self.unless is not None and self.unless.search(match)):
+            return False
+        text = value.decode("utf-8", "replace")
+        if self.valid is not None and not self.valid(text):
+            return False
+        return self.rule.min_entropy is None or entropy_bits(text) >= self.rule.min_entropy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """What `engine.py` applies; nothing of it depends on a payload."""
+
+    matchers: tuple[Matcher, ...]
+    database: Any  # the matchers' patterns, then the signals
+    signals: tuple[str, ...]
+    valid: Mapping[str, Callable[[str], bool]]  # the validators of field rules, by rule id
+    roles: Roles
+    allowed: frozenset[str]
+    allowed_patterns: tuple[Any, ...]
+
+
+def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
+    """Compiles `ruleset`; raises RulesetError for a pattern that either engine refuses.
+
+    Without a key only the rules for secrets act: personal data is left to who holds one.
+    """
+    kinds = ("secret", "pii") if masks.keyed else ("secret",)
+    matchers = tuple(_matcher(rule) for rule in ruleset.rules if rule.kind in kinds)
+    fields = [field for field in ruleset.fields if field.kind in kinds]
+    signals = _signals(fields)
+    return Compiled(
+        matchers=matchers,
+        database=_database([*((m.rule.id, m.rule.pattern) for m in matchers), *signals]),
+        signals=tuple(signal for signal, _ in signals),
+        valid={f.id: validator(f.validator) for f in fields if f.validator is not None},
+        roles=Roles(fields, lambda name: bool(masks.spans(name))),
+        allowed=frozenset(entry.value for entry in ruleset.allow if entry.value is not None),
+        allowed_patterns=tuple(
+            exact_pattern(entry.pattern, "allow") for entry in ruleset.allow if entry.pattern
+        ),
+    )
+
+
+def exact_pattern(pattern: str, rule_id: str) -> Any:
+    """`pattern` for RE2, leftmost-longest over bytes."""
+    options = re2.Options()
+    options.longest_match = True
+    options.log_errors = False
+    try:
+        return re2.compile(pattern.encode(), options)
+    except re2.error:
+        raise RulesetError(f"{rule_id}: pattern is not RE2 syntax") from None
+
+
+def _matcher(rule: Rule) -> Matcher:
+    return Matcher(
+        rule=rule,
+        exact=exact_pattern(rule.pattern, rule.id),
+        keywords=tuple(word.encode() for word in rule.keywords),
+        unless=None if rule.unless is None else exact_pattern(rule.unless, rule.id),
+        valid=None if rule.validator is None else validator(rule.validator),
+    )
+
+
+NAMED: Final = "named"
+FLAG: Final = "flag"
+OBJECT: Final = "object"
+
+
+def _signals(fields: Sequence[FieldRule]) -> list[tuple[str, str]]:
+    """Patterns that no rule owns: each says that a text needs one more way of looking at it."""
+    secret = [field for field in fields if field.kind == "secret"]
+    return [
+        *((NAMED, pattern) for pattern in named_patterns(secret)),
+        *((FLAG, pattern) for pattern in flag_patterns(secret)),
+        (OBJECT, r'\{\s{0,16}"'),
+    ]
+
+
+def _database(named: Sequence[tuple[str, str]]) -> Any:
+    """One database over `(id, pattern)`, by index; a pattern too large for it is approximated."""
+    patterns = [pattern.encode() for _, pattern in named]
+    flags = [hyperscan.HS_FLAG_MULTILINE] * len(patterns)
+    try:
+        return build_database(patterns, flags)
+    except hyperscan.error:
+        pass
+    for index, (name, _) in enumerate(named):
+        try:
+            build_database([patterns[index]], [flags[index]])
+        except hyperscan.error:
+            flags[index] |= hyperscan.HS_FLAG_PREFILTER
+            try:
+                build_database([patterns[index]], [flags[index]])
+            except hyperscan.error:
+                raise RulesetError(f"{name}: pattern cannot be compiled to scan with") from None
+    return build_database(patterns, flags)
+
+
+def build_database(patterns: Sequence[bytes], flags: Sequence[int]) -> Any:
+    """A block-mode hyperscan database; ids are the patterns' indices."""
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    if patterns:
+        database.compile(
+            expressions=list(patterns),
+            ids=list(range(len(patterns))),
+            elements=len(patterns),
+            flags=list(flags),
+        )
+    return database

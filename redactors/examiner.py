@@ -1,0 +1,295 @@
+"""Examines a JSON document or a text, layer by layer, and says what to change in it.
+
+Every text is looked at until a look finds nothing more: what comes out is what a second redaction
+would leave alone, whatever the rules are.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Final
+
+from redactors.actions import treat, whole
+from redactors.assignments import assignments
+from redactors.compiled import FLAG, NAMED, OBJECT, Compiled
+from redactors.edits import Edit, Mark, apply, compose, settled
+from redactors.errors import Unexaminable
+from redactors.finder import Cell, Finder, Found, in_text
+from redactors.masks import Masks
+from redactors.overlaps import Finding, resolve
+from redactors.ruleset import FieldRule
+from redactors.walk import Leaf, NotJson, pointer, raw_offsets, walk, walk_from
+
+MAX_DEPTH: Final = 16
+"""Layers inside layers: JSON text in a string, base64 in that, and so on."""
+
+MAX_LOOKS: Final = 8
+"""How often a text is looked at again after masking, before it is masked whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A leaf's value, or its key (then `new_key` is what it becomes), with settled edits."""
+
+    leaf: Leaf
+    edits: list[Edit]
+    new_key: str | None = None
+
+    @property
+    def start(self) -> int:
+        """Where what is edited starts in the document."""
+        return self.leaf.start if self.new_key is None else self.leaf.place
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Marks of one leaf or key; `path` is its JSON pointer in the document after all changes."""
+
+    path: str
+    marks: tuple[Mark, ...]
+
+
+class Examiner:
+    """Applies a compiled ruleset; keeps nothing of what it sees."""
+
+    def __init__(self, compiled: Compiled, masks: Masks) -> None:
+        self._compiled, self._masks = compiled, masks
+        self._finder = Finder(compiled, masks)
+
+    def document(self, raw: str) -> tuple[list[Edit], list[Change]]:
+        """The edits of the JSON text `raw`, and what they change; in order of place."""
+        try:
+            leaves = walk(raw, self._compiled.roles)
+        except NotJson:
+            raise Unexaminable("not-json") from None
+        edits, renamed = self._leaves(raw, leaves, 0)
+        changes = []
+        for each in edits:
+            marks = tuple(mark for edit in each.edits for mark in edit.marks)
+            if each.new_key is not None:
+                marks = tuple(replace(m, layers=("key", *m.layers)) for m in marks)
+            changes.append(Change(pointer(raw, each.leaf, renamed), marks))
+        return _in_document(raw, edits), changes
+
+    def text(self, text: str) -> list[Edit]:
+        """The edits of a text that stands alone."""
+        return self._value(text, "", 0)
+
+    def holds_secret(self, text: str) -> bool:
+        """Whether a rule for secrets finds something in `text`."""
+        found = self._finder.find([Cell("", text)]).get(0)
+        if found is None:
+            return False
+        findings = [*found.findings, *self._assigned(found)]
+        return any(f.rule.kind == "secret" and f.rule.action != "keep" for f in findings)
+
+    def _value(self, text: str, name: str, depth: int) -> list[Edit]:
+        nested = self._nested(text, depth)
+        if nested is not None:
+            return nested
+        found = self._finder.find([Cell(name, text)])
+        return settled(self._settle(text, name, name, found.get(0), depth))
+
+    def _leaves(
+        self, raw: str, leaves: list[Leaf], depth: int
+    ) -> tuple[list[Edited], dict[int, str]]:
+        """What to change in the leaves and keys, and the new keys by where they start."""
+        if depth > MAX_DEPTH:
+            raise Unexaminable("too-deep")
+        edited: list[Edited] = []
+        open_leaves: list[Leaf] = []
+        for leaf in leaves:
+            if not leaf.text:
+                continue
+            edits = self._by_field(leaf) if leaf.rule is not None else None
+            if edits is None and leaf.quoted:
+                edits = self._nested(leaf.text, depth)
+            if edits is None:
+                open_leaves.append(leaf)
+            elif edits:
+                edited.append(Edited(leaf, edits))
+        cells = [Cell(leaf.name, leaf.text) for leaf in open_leaves]
+        keys = list(dict.fromkeys(leaf.key for leaf in leaves if leaf.key))
+        found = self._finder.find([*cells, *(Cell("", key) for key in keys)])
+        if not found:
+            return edited, {}
+        of_keys = {key: found[i] for i, key in enumerate(keys, len(cells)) if i in found}
+        renamed = self._renamed(leaves, of_keys, depth) if of_keys else []
+        new_keys = {each.leaf.place: each.new_key or "" for each in renamed}
+        for index, leaf in enumerate(open_leaves):
+            name = leaf.name
+            if leaf.key == name:
+                name = new_keys.get(leaf.place, name)
+            if index in found or name != leaf.name:
+                edits = self._settle(leaf.text, leaf.name, name, found.get(index), depth)
+                if edits:
+                    edited.append(Edited(leaf, self._of_leaf(leaf, edits)))
+        ordered = sorted([*edited, *renamed], key=lambda e: e.start)
+        return ordered, new_keys
+
+    def _by_field(self, leaf: Leaf) -> list[Edit] | None:
+        """The edit that the leaf's name asks for; none if it is a mask; None: look at the text."""
+        rule = leaf.rule
+        assert rule is not None
+        if rule.action == "keep" or self._masks.is_mask(leaf.text):
+            return []
+        if not self._valid(rule, leaf.text):
+            return None
+        return [whole(leaf.text, leaf.quoted, rule, self._masks)]
+
+    def _valid(self, rule: FieldRule, text: str) -> bool:
+        valid = self._compiled.valid.get(rule.id)
+        return (valid is None or valid(text)) and not self._finder.allowed(text)
+
+    def _of_leaf(self, leaf: Leaf, edits: list[Edit]) -> list[Edit]:
+        """`edits` settled; a number with a finding in it is replaced whole, by a string."""
+        if leaf.quoted:
+            return settled(edits)
+        mark = edits[0].marks[0]
+        put = self._masks.plain(mark.label)
+        return [Edit(0, len(leaf.text), f'"{put}"', (replace(mark, action="mask"),), True, 1)]
+
+    def _nested(self, text: str, depth: int) -> list[Edit] | None:
+        """The settled edits of a text that is a JSON document; None if it is none."""
+        bare = text.strip(" \t\r\n")
+        if len(bare) < 2 or bare[0] + bare[-1] not in ("{}", "[]"):
+            return None
+        try:
+            leaves = walk(text, self._compiled.roles)
+        except NotJson:
+            return None
+        edited, _ = self._leaves(text, leaves, depth + 1)
+        return _in_layer("json", settled(_in_document(text, edited)))
+
+    def _settle(
+        self, text: str, name: str, new_name: str, found: Found | None, depth: int
+    ) -> list[Edit]:
+        """The edits after which nothing more is found under `new_name`; not yet settled."""
+        edits = self._look(text, found, depth)
+        if not edits and name == new_name:
+            return []
+        for _ in range(MAX_LOOKS):
+            changed = apply(text, edits)
+            again = self._nested(changed, depth)
+            if again is None:
+                found = self._finder.find([Cell(new_name, changed)]).get(0)
+                again = self._look(changed, found, depth)
+            if not again:
+                return edits
+            edits = compose(edits, again)
+        mark = edits[0].marks[0]
+        return [
+            Edit(0, len(text), self._masks.plain(mark.label),
+                 (Mark(mark.rule, mark.label, "mask"),), whole=True)
+        ]  # fmt: skip
+
+    def _look(self, text: str, found: Found | None, depth: int) -> list[Edit]:
+        """One look at a text: documents inside it first, then everything that is found in it."""
+        if found is None:
+            return []
+        if OBJECT in found.signals:
+            edits = self._embedded(text, found, depth)
+            if edits:
+                return edits
+        findings = [*found.findings, *self._assigned(found)]
+        if not findings:
+            return []
+        kept = [(f.start, f.end) for f in findings if f.rule.action == "keep"]
+        findings = [f for f in findings if not any(s <= f.start and f.end <= e for s, e in kept)]
+        return [
+            treat(text, f.start, f.end, f.rule, self._masks)
+            for f in resolve(findings, self._masks.spans(text))
+        ]
+
+    def _assigned(self, found: Found) -> Iterator[Finding]:
+        ends = sorted([*found.signals.get(NAMED, ()), *found.signals.get(FLAG, ())])
+        if not ends:
+            return
+        for start, end, rule in assignments(found.data, ends, self._compiled.roles, self._valid):
+            span = in_text(found, start, end)
+            if span is not None:
+                yield Finding(*span, rule)
+
+    def _embedded(self, text: str, found: Found, depth: int) -> list[Edit]:
+        """The edits of JSON objects that stand in prose."""
+        edits: list[Edit] = []
+        reached = 0
+        for end in sorted(found.signals[OBJECT]):
+            span = in_text(found, 0, end)
+            start = -1 if span is None else text.rfind("{", 0, span[1])
+            if start < reached:
+                continue
+            try:
+                leaves, reached = walk_from(text, start, self._compiled.roles)
+            except NotJson as error:
+                reached = max(error.position, start + 1)
+                continue
+            edited, _ = self._leaves(text, leaves, depth + 1)
+            edits += _in_document(text, edited)
+        return edits
+
+    def _renamed(
+        self, leaves: Sequence[Leaf], found: Mapping[str, Found], depth: int
+    ) -> list[Edited]:
+        """The keys to change; no two keys of an object become one."""
+        edits_of: dict[str, list[Edit]] = {}
+        for key, of_key in found.items():
+            edits = self._settle(key, "", "", of_key, depth)
+            if edits:
+                edits_of[key] = [self._named_mask(edit) for edit in edits]
+        frames = {id(leaf.frame) for leaf in leaves if leaf.key in edits_of}
+        taken: dict[int, set[str]] = {frame: set() for frame in frames}
+        for leaf in leaves:
+            if id(leaf.frame) in frames and leaf.key is not None and leaf.key not in edits_of:
+                taken[id(leaf.frame)].add(leaf.key)
+        renamed = []
+        for leaf in leaves:
+            if leaf.key is not None and leaf.key in edits_of:
+                edits = _apart(leaf.key, edits_of[leaf.key], taken[id(leaf.frame)])
+                renamed.append(Edited(leaf, settled(edits), apply(leaf.key, edits)))
+        return renamed
+
+    def _named_mask(self, edit: Edit) -> Edit:
+        """A key that would be dropped keeps a mask instead: its value must stay reachable."""
+        if edit.text:
+            return edit
+        mark = edit.marks[0]
+        return replace(
+            edit, text=self._masks.plain(mark.label), marks=(replace(mark, action="mask"),)
+        )
+
+
+def _apart(key: str, edits: list[Edit], taken: set[str]) -> list[Edit]:
+    """`edits` of `key`, its last mask numbered if the new key is taken already."""
+    number, last, numbered = 2, edits[-1], edits
+    while (new_key := apply(key, numbered)) in taken:
+        text = f"{last.text[:-1]}#{number}{last.text[-1:]}"
+        numbered, number = [*edits[:-1], replace(last, text=text)], number + 1
+    taken.add(new_key)
+    return numbered
+
+
+def _in_document(raw: str, edited: Sequence[Edited]) -> list[Edit]:
+    """The edits of leaves and keys as edits of the JSON text they stand in."""
+    edits: list[Edit] = []
+    for each in edited:
+        is_key, start = each.new_key is not None, each.start
+        end = scanstring(raw, start, True)[1] - 1 if is_key else each.leaf.end
+        inner = [place for edit in each.edits for place in (edit.start, edit.end)]
+        places = iter(raw_offsets(raw[start:end], inner))
+        for edit in each.edits:
+            is_string = is_key or each.leaf.quoted
+            text = json.dumps(edit.text)[1:-1] if is_string else edit.text
+            edits.append(
+                Edit(start + next(places), start + next(places), text, edit.marks, lead=edit.lead)
+            )
+    return edits
+
+
+def _in_layer(layer: str, edits: Sequence[Edit]) -> list[Edit]:
+    """`edits` of a text that was reached through `layer`."""
+    return [
+        replace(edit, marks=tuple(replace(m, layers=(layer, *m.layers)) for m in edit.marks))
+        for edit in edits
+    ]

@@ -1,0 +1,144 @@
+"""Finds what the pattern rules find: candidates by hyperscan, exact spans by RE2."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from redactors.compiled import Compiled, Matcher
+from redactors.masks import Masks
+from redactors.overlaps import Finding
+
+_RETRY_SPAN_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A text to search, under the name it goes by: it is searched as `name\n: text`.
+
+    The break keeps a pattern whose dots take no newline from reaching from a name into a value.
+    """
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one cell holds: findings of pattern rules, and where (in `data`) each signal ends."""
+
+    findings: list[Finding]
+    signals: dict[str, list[int]]
+    data: bytes
+    lead: int  # bytes of `data` before the cell's text
+
+
+class Finder:
+    """Searches cells; every finding lies in one cell's text."""
+
+    def __init__(self, compiled: Compiled, masks: Masks) -> None:
+        self._compiled, self._masks = compiled, masks
+
+    def find(self, cells: Sequence[Cell]) -> dict[int, Found]:
+        """What the cells hold, by the index of the cell, all in one scan."""
+        leads = [f"{self._masks.blanked(c.name)}\n: " if c.name else "" for c in cells]
+        joined = [
+            f"{lead}{self._masks.blanked(cell.text)}\n"
+            for lead, cell in zip(leads, cells, strict=True)
+        ]
+        whole = "".join(joined)
+        data = whole.encode("utf-8", "surrogatepass")
+        hits: list[tuple[int, int]] = []
+        self._compiled.database.scan(data, match_event_handler=_collect, context=hits)
+        if not hits:
+            return {}
+        sizes = map(len, joined) if len(data) == len(whole) else map(_size_bytes, joined)
+        starts = [0]
+        for size in sizes:
+            starts.append(starts[-1] + size)
+        return {
+            index: self._confirm(
+                data[starts[index] : starts[index + 1] - 1], cells[index].text, leads[index], ids
+            )
+            for index, ids in _by_cell(hits, starts).items()
+        }
+
+    def _confirm(self, data: bytes, text: str, lead: str, ids: dict[int, list[int]]) -> Found:
+        matchers = self._compiled.matchers
+        found = Found([], {}, data, _size_bytes(lead))
+        lowered = b""
+        for index in sorted(ids):
+            if index >= len(matchers):
+                signal = self._compiled.signals[index - len(matchers)]
+                found.signals.setdefault(signal, []).extend(ids[index])
+                continue
+            matcher = matchers[index]
+            if matcher.keywords:
+                lowered = lowered or data.lower()
+                if not any(word in lowered for word in matcher.keywords):
+                    continue
+            for start, end in _spans(matcher, data):
+                span = in_text(found, start, end)
+                if span is not None and not self.allowed(text[slice(*span)]):
+                    found.findings.append(Finding(*span, matcher.rule, index))
+        return found
+
+    def allowed(self, text: str) -> bool:
+        """Whether the ruleset's allow-list says that `text` is no finding."""
+        compiled = self._compiled
+        if text in compiled.allowed:
+            return True
+        return bool(compiled.allowed_patterns) and any(
+            pattern.fullmatch(text.encode("utf-8", "surrogatepass"))
+            for pattern in compiled.allowed_patterns
+        )
+
+
+def in_text(found: Found, start: int, end: int) -> tuple[int, int] | None:
+    """A span of bytes of `found.data` as code points of the cell's text; None: before it."""
+    start, end = max(start, found.lead) - found.lead, end - found.lead
+    if end <= start:
+        return None
+    if found.data.isascii():
+        return start, end
+    return _code_points(found.data[found.lead :], start, end)
+
+
+def _collect(index: int, _start: int, end: int, _flags: int, hits: list[tuple[int, int]]) -> None:
+    hits.append((index, end))
+
+
+def _size_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _by_cell(
+    hits: Sequence[tuple[int, int]], starts: Sequence[int]
+) -> dict[int, dict[int, list[int]]]:
+    """By cell and pattern, where in the cell its matches end."""
+    found: dict[int, dict[int, list[int]]] = {}
+    for pattern, end in hits:
+        cell = bisect_right(starts, end - 1) - 1
+        found.setdefault(cell, {}).setdefault(pattern, []).append(end - starts[cell])
+    return found
+
+
+def _spans(matcher: Matcher, data: bytes) -> Iterator[tuple[int, int]]:
+    """Where the rule's group stands, in bytes, for every match that passes its conditions."""
+    position, group = 0, matcher.rule.group
+    while (match := matcher.exact.search(data, position)) is not None:
+        start, end = match.span()
+        if matcher.accepts(data[start:end], match.group(group) or b""):
+            yield match.span(group)
+            position = max(end, start + 1)
+        else:  # another may begin inside the one refused
+            position = start + 1 if end - start <= _RETRY_SPAN_BYTES else end
+
+
+def _code_points(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """A span of bytes as a span of code points; one that cuts a character takes it whole."""
+    while start > 0 and data[start] & 0xC0 == 0x80:
+        start -= 1
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end += 1
+    before = len(data[:start].decode("utf-8", "surrogatepass"))
+    return before, before + len(data[start:end].decode("utf-8", "surrogatepass"))
