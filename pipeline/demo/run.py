@@ -18,6 +18,7 @@ from pipeline.errors import UsageError
 from pipeline.kafka import ensure_topic
 from pipeline.lake.proof.findings import Report
 from pipeline.lake.verify import Checks, verify
+from pipeline.opening import check_start
 from pipeline.supervisor import IngestReport, Supervisor
 from redactors import load_or_create_keys
 
@@ -77,6 +78,7 @@ def run_demo(directory: Path, now_us: int, say: Say) -> Demo:
                 keys=str(keys),
                 until_caught_up=True,
             )
+            check_start(config)
             ingested = Supervisor(config, workers=1, on_progress=lambda report: None).run()
         say("verifying the lake")
         proof = verify(str(lake), Checks(keys=keys, rules=rules, processes=1))

@@ -2,7 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from rich.box import SIMPLE
@@ -19,11 +21,16 @@ KINDS = "SELECT kind, count(*) AS events FROM events GROUP BY kind ORDER BY even
 RULES = """\
 SELECT r.rule, r.label, r.action, count(*) AS redactions
 FROM (SELECT unnest(redactions) AS r FROM events)
-GROUP BY ALL ORDER BY redactions DESC, rule"""
-EXAMPLE = """\
+GROUP BY ALL ORDER BY redactions DESC, r.rule"""
+EXAMPLES = {
+    "What a customer wrote, as it is stored": """\
+SELECT body, redactions FROM events WHERE kind = 'task.captured'
+ORDER BY occurred_at, run_id LIMIT 1""",
+    "The carrier's failure message, as it is stored": """\
 SELECT body, redactions FROM events
 WHERE kind = 'tool.responded' AND name = 'ask_carrier' AND body LIKE '%"error"%'
-ORDER BY occurred_at, run_id LIMIT 1"""
+ORDER BY occurred_at, run_id LIMIT 1""",
+}
 TOOLS = """\
 SELECT name AS tool, count(*) AS answers, sum(len(redactions)) AS redactions
 FROM events WHERE kind = 'tool.responded' GROUP BY name ORDER BY name"""
@@ -42,40 +49,62 @@ def print_demo(demo: Demo, as_json: bool) -> None:
     console.print(f"\n{total['runs']} runs, {total['events']} events stored", style="bold")
     console.print(_table("Events by kind", _rows(demo, KINDS)))
     console.print(_table("Redactions by rule", _rows(demo, RULES)))
-    console.print(_example(demo))
-    console.print(_table(f"A query\n{TOOLS}", _rows(demo, TOOLS)))
+    for title, sql in EXAMPLES.items():
+        console.print(_example(title, _rows(demo, sql)), soft_wrap=True)
+    console.print(f"A query\n{TOOLS}")
+    console.print(_table("", _rows(demo, TOOLS)))
     console.print(_verdict(demo), style="bold")
     for line in _hints(demo):
         console.print(line, markup=False, soft_wrap=True)
 
 
-def masked_spans(body: str, redactions: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
-    """For each redaction of a stored body: where, which rule, and the text around the mask.
+def masked_leaves(body: str, redactions: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+    """For each masked leaf of a stored body: where, which rules, and the text around its masks.
 
-    `before` shows a bar in the mask's place: the original is nowhere to be had.
+    `before` has bars in the masks' places: the original is nowhere to be had.
     """
     document = json.loads(body)
-    for redaction in redactions:
-        text, start, end = _place(document, redaction)
-        head, tail = text[:start][-CONTEXT:], text[end:][:CONTEXT]
+    # Columns beside the body have paths without a slash.
+    inside = [redaction for redaction in redactions if redaction["path"].startswith("/")]
+    for path, group in groupby(sorted(inside, key=_order), key=itemgetter("path")):
+        masks = list(group)
+        text = _leaf(document, path)
+        spans = [_span(text, mask) for mask in masks]
+        start, end = max(0, spans[0][0] - CONTEXT), spans[-1][1] + CONTEXT
         yield {
-            "where": redaction["path"],
-            "rule": redaction["rule"],
-            "before": f"{head}██████{tail}",
-            "after": f"{head}{text[start:end]}{tail}",
+            "where": path,
+            "rules": ", ".join(dict.fromkeys(mask["rule"] for mask in masks)),
+            "before": _barred(text[:end], spans)[start:],
+            "after": text[start:end],
         }
 
 
-def _place(document: Any, redaction: Mapping[str, Any]) -> tuple[str, int, int]:
-    """The stored text that holds a mask, and the mask's span in it."""
+def _order(redaction: Mapping[str, Any]) -> tuple[str, int]:
+    return redaction["path"], redaction["span_start"] or 0
+
+
+def _leaf(document: Any, path: str) -> str:
+    """The text at a JSON pointer (RFC 6901)."""
     value = document
-    for step in redaction["path"].split("/")[1:]:
+    for step in path.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         value = value[int(name)] if isinstance(value, list) else value[name]
-    text = value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _span(text: str, redaction: Mapping[str, Any]) -> tuple[int, int]:
+    """A mask's place in the leaf; the whole leaf if it lies in a layer further in."""
     if redaction["layers"] or redaction["span_start"] is None:
-        return text, 0, len(text)
-    return text, redaction["span_start"], redaction["span_end"]
+        return 0, len(text)
+    return redaction["span_start"], redaction["span_end"]
+
+
+def _barred(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    at, parts = 0, []
+    for start, end in spans:
+        parts += [text[at:start], "██████"]
+        at = end
+    return "".join([*parts, text[at:]])
 
 
 def _rows(demo: Demo, sql: str) -> list[dict[str, Any]]:
@@ -83,19 +112,19 @@ def _rows(demo: Demo, sql: str) -> list[dict[str, Any]]:
     return [dict(zip(result.columns, row, strict=True)) for row in result.rows]
 
 
-def _example(demo: Demo) -> Table:
-    title = "The carrier's failure message, as it is stored (masks only)"
-    spans = [
-        span
-        for row in _rows(demo, EXAMPLE)
-        for span in masked_spans(row["body"], row["redactions"])
-    ]
-    return _table(title, spans)
+def _example(title: str, rows: list[dict[str, Any]]) -> Text:
+    lines = Text(f"{title} (masks only: the original is gone)\n")
+    for row in rows:
+        for leaf in masked_leaves(row["body"], row["redactions"]):
+            lines.append(f"  {leaf['where']} by {leaf['rules']}\n", style="dim")
+            lines.append(f"    before  {' '.join(leaf['before'].split())}\n")
+            lines.append(f"    after   {' '.join(leaf['after'].split())}\n")
+    return lines
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:
     columns = list(rows[0]) if rows else []
-    table = Table(*columns, title=Text(title), title_justify="left", box=SIMPLE)
+    table = Table(*columns, title=title or None, title_justify="left", box=SIMPLE)
     for row in rows:
         table.add_row(*(Text(str(value)) for value in row.values()))
     return table

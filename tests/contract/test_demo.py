@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from pipeline.demo.run import RUNS, SEED
-from pipeline.demo.show import masked_spans
+from pipeline.demo.show import masked_leaves
 from pipeline.demo_agent import demo_events
 from pipeline.lake import open_lake
 from pipeline.lake.query import query
@@ -73,15 +73,23 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.txt").exists()
 
 
-def test_a_masked_span_is_shown_in_its_place_and_never_the_original() -> None:
-    body = json.dumps({"error": {"text": "key=[SECRET] was rotated"}, "name": "[PERSON:k1:X]"})
+def test_masks_are_shown_in_their_place_and_never_the_original() -> None:
+    text = "key=[SECRET] of [EMAIL:k1:X] was rotated"
+    body = json.dumps({"error": {"a/b": text}, "name": "[NAME:k1:X]"})
     redactions = [
-        {"path": "/error/text", "rule": "key", "layers": [], "span_start": 4, "span_end": 12},
-        {"path": "/name", "rule": "person", "layers": [], "span_start": None, "span_end": None},
+        {"path": "/name", "rule": "name", "layers": [], "span_start": None, "span_end": None},
+        {"path": "/error/a~1b", "rule": "email", "layers": [], "span_start": 16, "span_end": 28},
+        {"path": "/error/a~1b", "rule": "key", "layers": [], "span_start": 4, "span_end": 12},
+        {"path": "subjects", "rule": "subject", "layers": [], "span_start": None, "span_end": None},
     ]
-    spans = list(masked_spans(body, redactions))
-    assert [span["after"] for span in spans] == ["key=[SECRET] was rotated", "[PERSON:k1:X]"]
-    assert [span["before"] for span in spans] == ["key=██████ was rotated", "██████"]
+    error, name = masked_leaves(body, redactions)
+    assert error == {
+        "where": "/error/a~1b",
+        "rules": "key, email",
+        "before": "key=██████ of ██████ was rotated",
+        "after": text,
+    }
+    assert (name["before"], name["after"]) == ("██████", "[NAME:k1:X]")
 
 
 def _originals() -> set[str]:
