@@ -4,7 +4,12 @@ import ipaddress
 
 
 def ip_address(text: str) -> bool:
-    """Whether `text` is an IPv4 or IPv6 address of a host: not loopback, unspecified, a mask."""
+    """Whether `text` is an IPv4 or IPv6 address of a host: not loopback, unspecified, a mask.
+
+    `2::4` is valid too, but is a slice or a path of names in source code.
+    """
+    if ":" in text and len(text.partition(":")[0]) < 3 and text.count(":") < 4:
+        return False
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

@@ -9,10 +9,6 @@ _NO_PERSON: Final = re.compile(r"[_/\\@{}<>=\[\]]|^\W*$|\d{4}")
 _ENDPOINT: Final = re.compile(
     r"^0x|^\w+://|^\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?$|^[\w.-]+:\d+$|^[0-9a-fA-F:]{8,}$|^localhost"
 )
-_FILE_TYPES: Final = (
-    "png jpg jpeg gif svg webp css js ts py rb go rs md txt json yaml yml html lock map"
-)
-_EMAIL_TAIL: Final = frozenset(_FILE_TYPES.split())
 
 
 def person_name(text: str) -> bool:
@@ -35,15 +31,6 @@ def postal_address(text: str) -> bool:
 def contact(text: str) -> bool:
     """Whether `text` holds an address with an `@` and something on both sides."""
     return re.search(r"[^\s@]@[^\s@]", text) is not None
-
-
-def email(text: str) -> bool:
-    """Whether `text` is a mailbox: no file name, no service account of version control."""
-    user, _, domain = text.rpartition("@")
-    return domain.rpartition(".")[2].lower() not in _EMAIL_TAIL and user.lower() not in (
-        "git",
-        "hg",
-    )
 
 
 def id_number(text: str) -> bool:

@@ -18,7 +18,6 @@ from redactors.validators.opaque import opaque
 from redactors.validators.password import connection_password, field_secret, password, password_bare
 from redactors.validators.person import (
     contact,
-    email,
     id_number,
     person_name,
     postal_address,
@@ -52,7 +51,6 @@ VALIDATORS: Final[Mapping[str, Validator]] = {
     "cookie": cookie,
     "crc32-base62": crc32_base62_tail,
     "contact": contact,
-    "email": email,
     "field-secret": field_secret,
     "iban": iban,
     "id-number": id_number,

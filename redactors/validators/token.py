@@ -10,7 +10,7 @@ from redactors.validators.real import real
 # Identifiers that APIs give to calls, runs and messages; they name a thing and open nothing.
 _IDENTIFIER: Final = re2.compile(
     r"^(?:call|toolu|msg|run|req|resp|chatcmpl|cmpl|thread|step|evt|file|asst|batch|sha256|sha512|"
-    r"sha1|md5)[_:-]"
+    r"sha1|md5)[_:-]|^[.~]{0,2}/[\w.-]+/"
 )
 
 
