@@ -39,9 +39,13 @@ class Matcher:
     unless: Any
     valid: Callable[[str], bool] | None
 
-    def accepts(self, match: bytes, value: bytes) -> bool:
-        """Whether what the pattern found passes the rule's other conditions."""
-        if not value or (self.unless is not None and self.unless.search(match)):
+    def excuses(self, match: bytes) -> bool:
+        """Whether the whole match is of the kind that `unless` names, and no finding."""
+        return self.unless is not None and self.unless.search(match) is not None
+
+    def accepts(self, value: bytes) -> bool:
+        """Whether what the pattern found passes the rule's validator and entropy."""
+        if not value:
             return False
         text = value.decode("utf-8", "replace")
         if self.valid is not None and not self.valid(text):
@@ -68,7 +72,7 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
     Without a key only the rules for secrets act: personal data is left to who holds one.
     """
     kinds = ("secret", "pii") if masks.keyed else ("secret",)
-    matchers = tuple(_matcher(rule) for rule in ruleset.rules if rule.kind in kinds)
+    matchers = tuple(matcher_of(rule) for rule in ruleset.rules if rule.kind in kinds)
     fields = [field for field in ruleset.fields if field.kind in kinds]
     signals = _signals(fields)
     return Compiled(
@@ -91,11 +95,13 @@ def exact_pattern(pattern: str, rule_id: str) -> Any:
     options.log_errors = False
     try:
         return re2.compile(pattern.encode(), options)
-    except re2.error:
-        raise RulesetError(f"{rule_id}: pattern is not RE2 syntax") from None
+    except re2.error as error:
+        said = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
+        raise RulesetError(f"{rule_id}: pattern is not RE2 syntax: {said}") from None
 
 
-def _matcher(rule: Rule) -> Matcher:
+def matcher_of(rule: Rule) -> Matcher:
+    """`rule` made ready; raises RulesetError for a pattern and ValueError for a validator."""
     return Matcher(
         rule=rule,
         exact=exact_pattern(rule.pattern, rule.id),

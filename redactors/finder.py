@@ -76,7 +76,7 @@ class Finder:
                 lowered = lowered or data.lower()
                 if not any(word in lowered for word in matcher.keywords):
                     continue
-            for start, end in _spans(matcher, data):
+            for start, end in spans(matcher, data):
                 span = in_text(found, start, end)
                 if span is not None and not self.allowed(text[slice(*span)]):
                     found.findings.append(Finding(*span, matcher.rule, index))
@@ -122,12 +122,14 @@ def _by_cell(
     return found
 
 
-def _spans(matcher: Matcher, data: bytes) -> Iterator[tuple[int, int]]:
+def spans(matcher: Matcher, data: bytes) -> Iterator[tuple[int, int]]:
     """Where the rule's group stands, in bytes, for every match that passes its conditions."""
     position, group = 0, matcher.rule.group
     while (match := matcher.exact.search(data, position)) is not None:
         start, end = match.span()
-        if matcher.accepts(data[start:end], match.group(group) or b""):
+        if matcher.excuses(data[start:end]):
+            position = max(end, start + 1)
+        elif matcher.accepts(match.group(group) or b""):
             yield match.span(group)
             position = max(end, start + 1)
         else:  # another may begin inside the one refused
