@@ -1,10 +1,11 @@
 """Real agent runs through the whole pipeline: complete, in order, masked where people are named."""
 
+import contextlib
 import gzip
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,6 @@ def tau_bench(
     assert report["dead_letter_codes"] == {}
     source = json.loads(gzip.decompress((shared / TAU_BENCH).read_bytes()))
     return source, folder / "lake"
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from _strings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item)
-    elif isinstance(value, str):
-        yield value
 
 
 def test_every_trajectory_is_a_run(tau_bench: tuple[list[Any], Path]) -> None:
@@ -79,19 +69,16 @@ def test_values_of_people_in_fields_are_masked_and_facts_of_flights_are_not(
     assert all(isinstance(value, int | float) for name, value in fields if name == "price")
 
 
-def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+def _fields(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Every (name, scalar) of a JSON value, through JSON text in strings too."""
-    if isinstance(value, str) and value[:1] in "{[":
-        try:
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        with contextlib.suppress(json.JSONDecodeError):
             value = json.loads(value)
-        except json.JSONDecodeError:
-            return
     if isinstance(value, dict):
-        for name, item in value.items():
-            if isinstance(item, str | int | float) and str(item)[:1] not in "{[":
-                yield name, item
-            else:
-                yield from _fields(item)
+        for key, item in value.items():
+            yield from _fields(item, key)
     elif isinstance(value, list):
         for item in value:
-            yield from _fields(item)
+            yield from _fields(item, name)
+    else:
+        yield name, value
