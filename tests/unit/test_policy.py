@@ -50,6 +50,13 @@ def test_retention_counts_from_the_import_where_there_was_one() -> None:
     assert placed.deadline_us == NOW_US + 30 * DAY_US
 
 
+def test_a_row_is_refused_from_the_moment_its_bucket_goes() -> None:
+    policy = load_policy()
+    goes_us = NOW_US + 3 * DAY_US  # a full hour
+    assert policy.place(NOW_US + 1, None, "debug", goes_us).refused
+    assert not policy.place(NOW_US + 1, None, "debug", goes_us - 1).refused
+
+
 @pytest.mark.parametrize("requested", [None, "", "eternal", "../debug", "Debug"])
 def test_a_class_the_policy_does_not_have_gets_the_default(requested: str | None) -> None:
     assert load_policy().place(NOW_US, None, requested, NOW_US).retention_class == "default"
