@@ -53,7 +53,7 @@ WORDS = [
     "update",
     "value",
     "worker",
-]
+]  # a list of forty words reads worse as forty strings
 
 
 def events(count: int, seed: int, now_us: int, size: int = 900) -> Iterator[RunEvent]:

@@ -34,7 +34,7 @@ def _produce(bootstrap: str, topic: str, count: int, size: int = 10) -> None:
             sequence=n,
             occurred_at=time.time_ns() // 1000,
             kind="message",
-            body=json.dumps({"n": n, "text": [byte for byte in os.urandom(size)]}),
+            body=json.dumps({"n": n, "text": list(os.urandom(size))}),
         )
         producer.produce(topic, value=encode(event), key=b"run-1")
     assert producer.flush(30) == 0

@@ -34,6 +34,58 @@ def test_every_trajectory_is_a_run(tau_bench: tuple[list[Any], Path]) -> None:
     assert query(tau_bench[1], "SELECT count(DISTINCT run_id) AS n FROM events") == [{"n": 200}]
 
 
+def test_every_message_is_there_once_in_order_and_equal_outside_what_is_declared(
+    tau_bench: tuple[list[Any], Path],
+) -> None:
+    source, lake = tau_bench
+    rows = query(
+        lake,
+        "SELECT run_id, body, redactions FROM events WHERE kind IN ('message', 'tool.responded', "
+        "'effect.completed') ORDER BY kafka_offset",
+    )
+    started = query(
+        lake, "SELECT run_id, body FROM events WHERE kind = 'run.started' ORDER BY kafka_offset"
+    )
+    assert [json.loads(row["body"])["task_id"] for row in started] == [r["task_id"] for r in source]
+    stored: dict[str, list[dict[str, Any]]] = {row["run_id"]: [] for row in started}
+    for row in rows:
+        stored[row["run_id"]].append(row)
+    for run, found in zip(source, stored.values(), strict=True):
+        for message, row in zip(run["traj"], found, strict=True):
+            _same_outside_declared(message, row)
+
+
+def test_the_lines_of_claude_code_are_there_once_in_order(
+    bootstrap: str, shared: Path, tmp_path: Path
+) -> None:
+    topic, lake = f"claude-code-{time.time_ns()}", tmp_path / "lake"
+    files = sorted((shared / "samples/runs/claude-code").glob("*.jsonl.gz"))
+    emit = ("emit", *files, "--format", "claude-code", "--topic", topic)
+    succeed(*emit, "--bootstrap", bootstrap)
+    ingest(bootstrap, topic, lake, tmp_path / "keys.json")
+    lines = [line for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
+    rows = query(lake, "SELECT body, redactions FROM events ORDER BY kafka_offset")
+    verbatim = [row for row in rows if json.loads(row["body"]).keys() != {"event_id", "pointer"}]
+    assert len(lines) == 524
+    for line, row in zip(lines, verbatim, strict=True):
+        _same_outside_declared(json.loads(line), row)
+
+
+def _same_outside_declared(source: Any, row: dict[str, Any]) -> None:
+    declared = {redaction["path"] for redaction in row["redactions"]}
+    assert _changed_paths(source, json.loads(row["body"])) <= declared
+
+
+def _changed_paths(before: Any, after: Any, path: str = "") -> set[str]:
+    """JSON pointers of the places where two values of one shape differ."""
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        return {p for k in before for p in _changed_paths(before[k], after[k], f"{path}/{k}")}
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = enumerate(zip(before, after, strict=True))
+        return {p for index, pair in pairs for p in _changed_paths(*pair, f"{path}/{index}")}
+    return set() if before == after else {path}
+
+
 def test_values_of_people_in_fields_are_masked_and_facts_of_flights_are_not(
     tau_bench: tuple[list[Any], Path], shared: Path
 ) -> None:
