@@ -2,7 +2,6 @@
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,18 +10,6 @@ import pytest
 MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 400
 PACKAGES = ("pipeline", "redactors", "schemas")
-
-
-@pytest.fixture(scope="session")
-def tracked(checkout: Path) -> list[Path]:
-    """Every file of the repository, as git knows them."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=checkout,
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
-    return [path for name in listed.split("\0") if name and (path := checkout / name).is_file()]
 
 
 @pytest.fixture(scope="session")
