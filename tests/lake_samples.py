@@ -86,20 +86,21 @@ def masked_slice(
     refused: Iterable[int] = (),
     gaps: tuple[Gap, ...] = (),
     partition: int = 0,
+    ruleset: str = DIGEST,
     columns: Mapping[str, Any] | None = None,
 ) -> MaskedSlice:
     """Offsets `[start, end)`: dead letters, refused, gaps, and events dealt out to the buckets."""
     dead, refused = set(dead), set(refused)
     missing = {offset for gap in gaps for offset in range(gap.start, gap.end)}
     events = [o for o in range(start, end) if o not in dead | refused | missing]
-    shared = {"kafka_partition": partition} | dict(columns or {})
+    shared = {"kafka_partition": partition, "ruleset": ruleset}
     parts = [
-        Part("events", "default", bucket, rows(dealt, **shared))
+        Part("events", "default", bucket, rows(dealt, **shared, **(columns or {})))
         for index, bucket in enumerate(expires)
         if (dealt := events[index :: len(expires)])
     ]
     if dead:
-        table = dead_rows(sorted(dead), kafka_partition=partition)
+        table = dead_rows(sorted(dead), **shared)
         parts.append(Part("dead_letters", "default", expires[0], table))
     counts = {
         "messages": len(events) + len(dead) + len(refused),
@@ -107,7 +108,9 @@ def masked_slice(
         "dead_letters": len(dead),
         "refused": len(refused),
     }
-    about = header(start, end, partition=partition, counts=counts, gaps=gaps)
+    about = header(
+        start, end, partition=partition, ruleset=ruleset, policy=ruleset, counts=counts, gaps=gaps
+    )
     return MaskedSlice(about, tuple(parts))
 
 

@@ -15,8 +15,9 @@ from pipeline.faultpoints import at
 from pipeline.lake import layout
 from pipeline.lake.entries import Commit, FileEntry, Intent, digest, encode, shared_fields
 from pipeline.lake.log import PartitionLog, Position, lost_partition
+from pipeline.lake.recovery import with_recovered_rows
 from pipeline.lake.store import VERIFY_HINT, Store
-from pipeline.lake.writer import write_parts
+from pipeline.lake.writer import files_of, publish_files
 from pipeline.slices import MaskedSlice, Part, SliceHeader
 
 
@@ -89,10 +90,11 @@ class SliceCommitter:
         elif not intent.covers(header):
             raise _foreign_intent(intent, self._claim)
         # 3, 4
+        masked = with_recovered_rows(self._store, masked, intent.number)
         kept, expired = self._without_ended(masked.parts)
-        files = write_parts(self._store, kept, header, intent.number, self._claim)
+        files = publish_files(self._store, files_of(kept, header, intent.number, self._claim))
         return WrittenSlice(
-            header,
+            masked.header,
             intent.number,
             self._claim,
             position.open_digest or digest(encode(intent)),

@@ -57,6 +57,15 @@ class Bucket:
         return int(start.timestamp()) * 1_000_000
 
     @property
+    def log_folder(self) -> str:
+        """Where the rewrites of the bucket are logged."""
+        return f"{REWRITES}/{self.table}/{self.retention_class}/{self.expires}"
+
+    def rewritten_key(self, number: int, index: int) -> str:
+        """The `index`-th file that rewrite `number` adds to the bucket."""
+        return f"{self.folder}/rewritten-{number:012}-{index:03}.parquet"
+
+    @property
     def folder(self) -> str:
         return f"{self.table}/retention_class={self.retention_class}/expires={self.expires}"
 

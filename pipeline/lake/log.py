@@ -4,7 +4,6 @@ Entries are numbered 1, 2, 3 …, each an intent and then a commit, both written
 stands yet.  Whoever finds another writer's entry in its place has lost the partition.
 """
 
-import json
 from dataclasses import dataclass, replace
 
 from pipeline.errors import LogError, LostPartition
@@ -15,9 +14,9 @@ from pipeline.lake.entries import (
     Intent,
     decode,
     digest,
-    encode,
     shared_fields,
 )
+from pipeline.lake.numbered import NumberedLog
 from pipeline.lake.store import Store
 
 
@@ -51,17 +50,13 @@ class PartitionLog:
     """Reads and extends the log of one partition; a writer is known by its entries' claim."""
 
     def __init__(self, store: Store, topic: str, partition: int) -> None:
-        layout.check_topic(topic)
         self.store, self.topic, self.partition = store, topic, partition
+        self._entries = NumberedLog(store, layout.log_folder(topic, partition))
 
     def position(self, known: Position = _EMPTY) -> Position:
-        """Where the log stands now; `known`, an earlier position, saves looking it up again.
-
-        Commits have no holes, so their end is found by doubling steps and halving them again:
-        a few look-ups however long the log.
-        """
+        """Where the log stands now; `known`, an earlier position, saves looking it up again."""
         first = known.next_number if known.last_commit else self.checkpoint_number() + 1
-        last = self._last_number(first)
+        last = self._entries.last_number(first)
         intent, intent_digest = self.intent_at(last + 1)
         if last < known.next_number:
             return replace(known, open_intent=intent, open_digest=intent_digest)
@@ -70,12 +65,12 @@ class PartitionLog:
 
     def intent_at(self, number: int) -> tuple[Intent | None, str]:
         """Intent `number` and its digest; (None, "") if there is none."""
-        document = self.store.get_or_none(self._key(number, "intent"))
+        document = self._entries.read(number, "intent")
         return (decode(Intent, document), digest(document)) if document is not None else (None, "")
 
     def commit_at(self, number: int) -> tuple[Commit, bytes]:
         """Commit `number` and its document; `LakeError` ("missing") if there is none."""
-        document = self.store.get(self._key(number, "commit"))
+        document = self.store.get(self._entries.key(number, "commit"))
         commit = decode(Commit, document)
         if (commit.topic, commit.partition, commit.number) != (self.topic, self.partition, number):
             raise LogError("a log entry stands under another's name", code="misplaced-entry")
@@ -83,11 +78,13 @@ class PartitionLog:
 
     def intend(self, intent: Intent) -> None:
         """Writes an intent; finding the same one of our own again is success."""
-        self._write(self._key(intent.number, "intent"), intent)
+        if not self._entries.write(intent.number, "intent", intent):
+            raise lost_partition(self.topic, self.partition)
 
     def commit(self, entry: Commit) -> None:
         """Writes a commit, which makes the slice part of the lake; durable on return."""
-        self._write(self._key(entry.number, "commit"), entry)
+        if not self._entries.write(entry.number, "commit", entry):
+            raise lost_partition(self.topic, self.partition)
         if self.checkpoint_number() > entry.number:
             # We slept until others had gone on and the log was cut: our entry is below the cut.
             raise lost_partition(self.topic, self.partition)
@@ -124,38 +121,6 @@ class PartitionLog:
         )
         self.commit(entry)
         return entry
-
-    def _write(self, key: str, entry: Intent | Commit) -> None:
-        document = encode(entry)
-        if self.store.put_if_absent(key, document):
-            return
-        found = self.store.get(key)
-        if found == document:
-            return
-        if json.loads(found).get("claim") == entry.claim:
-            raise LogError(
-                "this writer wrote another entry under the same number before",
-                code="contradiction",
-                hint="start the ingest again",
-            )
-        raise lost_partition(self.topic, self.partition)
-
-    def _last_number(self, first: int) -> int:
-        """The number of the last commit, `first - 1` if commit `first` is not there."""
-        low, step = first - 1, 1  # commit `low` is there
-        while self._committed(low + step):
-            low, step = low + step, step * 2
-        high = low + step  # commit `high` is not
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._committed(middle) else (low, middle)
-        return low
-
-    def _committed(self, number: int) -> bool:
-        return self.store.exists(self._key(number, "commit"))
-
-    def _key(self, number: int, kind: layout.EntryKind) -> str:
-        return layout.entry_key(self.topic, self.partition, number, kind)
 
 
 def lost_partition(topic: str, partition: int) -> LostPartition:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pipeline.errors import LakeError, PipelineError, UsageError
 from pipeline.lake.live import Lake
 from pipeline.lake.local import LocalStore
-from pipeline.lake.tables import DECLARED, HIVE, dataset, full_schema
+from pipeline.lake.tables import DECLARED, HIVE, full_schema
 from pipeline.slices import Table
 
 BATCH_ROWS = 10_000
@@ -103,6 +103,8 @@ def _create_view(session: duckdb.DuckDBPyConnection, lake: Lake, table: Table) -
         )
         paths |= patterns
     elif files:
+        from pipeline.lake.datasets import dataset  # slow to import, and seldom needed
+
         session.register(f"{table}_files", dataset(lake, table))
         source = f"{table}_files"
     rest = f" UNION ALL BY NAME SELECT * FROM {source}" if source else ""

@@ -19,11 +19,12 @@ from pipeline.lake.entries import Commit, Rewrite
 from pipeline.lake.history import partitions, read_rewrites
 from pipeline.lake.layout import document_key
 from pipeline.lake.live import find_strays
-from pipeline.lake.proof.accounting import account, swept_rows
+from pipeline.lake.proof.accounting import account
 from pipeline.lake.proof.files import FileResult, FileTask, Origin, check_file
 from pipeline.lake.proof.findings import Finding, Report
 from pipeline.lake.proof.leaks import LeakCheck
 from pipeline.lake.proof.trail import Trail, read_trail
+from pipeline.lake.provenance import swept_rows, unequal_rewrites
 from pipeline.lake.store import Store
 from pipeline.lake.tables import DECLARED
 from redactors import KeyRing, load_ruleset
@@ -73,7 +74,11 @@ def verify(location: str, checks: Checks, progress: Progress = lambda done, tota
     findings: list[Finding] = []
     trails = [read_trail(store, *at) for at in partitions(store)]
     rewrites = _read_rewrites(store, findings)
-    swept = swept_rows(rewrites, findings)
+    swept = swept_rows(rewrites)
+    findings += [
+        Finding(code="rewrite-differs", path=rewrite.added[0].path, detail=rewrite.purpose)
+        for rewrite in unequal_rewrites(rewrites)
+    ]
     tasks = _tasks(trails, rewrites)
     results = []
     for result in _check_files(location, tasks, checks):

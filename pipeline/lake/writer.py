@@ -1,9 +1,13 @@
-"""The files of one slice: written aside, flushed, checked, published, read back.
+"""Files for the lake: written aside, flushed, checked, published, read back.
 
 Steps 3 and 4 of the commit protocol; `commits.py` has the others.
 """
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from pipeline.errors import LakeError, LogError
 from pipeline.faultpoints import at
@@ -11,48 +15,67 @@ from pipeline.lake import layout
 from pipeline.lake.entries import FileEntry
 from pipeline.lake.parquet import count_rows, from_parquet, to_parquet
 from pipeline.lake.store import Store, taken_over
-from pipeline.slices import Part, SliceHeader
+from pipeline.slices import Part, SliceHeader, Table
 
 
-def write_parts(
-    store: Store, parts: tuple[Part, ...], header: SliceHeader, number: int, claim: str
-) -> tuple[FileEntry, ...]:
-    """Steps 3 and 4 for every part of slice `number`: its published files, sorted by path.
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file to be: where it is written, where it goes, and its rows."""
 
-    3. Write to `_tmp/<claim>/`, flush files and folder, check rows and digest of what lies there.
-    4. Publish without replacing, flush the folder, open it again and check.
+    tmp_key: str
+    key: str
+    table: Table
+    rows: pa.Table
+
+
+def files_of(
+    parts: Sequence[Part], header: SliceHeader, number: int, claim: str
+) -> tuple[NewFile, ...]:
+    """The files of slice `number`, one for each part."""
+    buckets = [layout.Bucket(part.table, part.retention_class, part.expires) for part in parts]
+    files = [layout.DataFile(b, header.topic, header.partition, number) for b in buckets]
+    return tuple(
+        NewFile(file.tmp_key(claim), file.key, part.table, part.rows)
+        for file, part in zip(files, parts, strict=True)
+    )
+
+
+def publish_files(store: Store, files: Sequence[NewFile]) -> tuple[FileEntry, ...]:
+    """Steps 3 and 4: the published files, sorted by path.
+
+    3. Write to `_tmp/<claim>/`, flush files and folders.
+    4. Check rows and digest of what lies there, publish without replacing, flush the folders, open
+       each again and check.
     """
-    entries = []
-    tmp_keys = []
     # 3
-    for part in parts:
-        bucket = layout.Bucket(part.table, part.retention_class, part.expires)
-        file = layout.DataFile(bucket, header.topic, header.partition, number)
-        data = to_parquet(part.rows)
-        at("tmp-write.before")
-        store.put_tmp(file.tmp_key(claim), data)
-        at("tmp-write.after")
-        tmp_keys.append(file.tmp_key(claim))
-        entries.append(_file_entry(file, part.rows.num_rows, data))
-    store.make_durable(tmp_keys)
+    written = [_write_aside(store, file) for file in files]
+    store.make_durable([file.tmp_key for file in files])
     at("flush.after")
     # 4
-    for tmp_key, ours in zip(tmp_keys, entries, strict=True):
-        _check(store.get_or_none(tmp_key), ours)
+    for file, entry in zip(files, written, strict=True):
+        _check(store.get_or_none(file.tmp_key), entry)
         at("publish.before")
-        store.publish(tmp_key, ours.path)
+        store.publish(file.tmp_key, file.key)
         at("publish.after")
-    store.make_durable([entry.path for entry in entries])
+    store.make_durable([file.key for file in files])
     published = [
-        _open_published(store, ours, part) for ours, part in zip(entries, parts, strict=True)
+        _open_published(store, entry, file) for file, entry in zip(files, written, strict=True)
     ]
-    for tmp_key in tmp_keys:
-        store.delete(tmp_key)
+    for file in files:
+        store.delete(file.tmp_key)
     return tuple(sorted(published, key=lambda entry: entry.path))
 
 
-def _file_entry(file: layout.DataFile, rows: int, data: bytes) -> FileEntry:
-    return FileEntry(file.key, file.bucket.table, rows, len(data), hashlib.sha256(data).hexdigest())
+def _write_aside(store: Store, file: NewFile) -> FileEntry:
+    data = to_parquet(file.rows)
+    at("tmp-write.before")
+    store.put_tmp(file.tmp_key, data)
+    at("tmp-write.after")
+    return file_entry(file.key, file.table, file.rows.num_rows, data)
+
+
+def file_entry(key: str, table: Table, rows: int, data: bytes) -> FileEntry:
+    return FileEntry(key, table, rows, len(data), hashlib.sha256(data).hexdigest())
 
 
 def _check(data: bytes | None, expected: FileEntry) -> None:
@@ -67,16 +90,27 @@ def _check(data: bytes | None, expected: FileEntry) -> None:
         )
 
 
-def _open_published(store: Store, ours: FileEntry, part: Part) -> FileEntry:
+def _open_published(store: Store, ours: FileEntry, file: NewFile) -> FileEntry:
     """The file that stands under the name: ours, or an earlier writer's with the same rows."""
     data = store.get(ours.path)
     if hashlib.sha256(data).hexdigest() == ours.sha256:
         return ours
-    theirs = from_parquet(data)
-    if not theirs.equals(from_parquet(to_parquet(part.rows))):
+    if not _holds_same_rows(data, file):
         raise LogError(
             f"{ours.path} was published before with other rows",
             code="conflicting-file",
             hint="`redactory log supersede` gives the slice a new number",
         )
-    return FileEntry(ours.path, ours.table, ours.rows, len(data), hashlib.sha256(data).hexdigest())
+    return file_entry(ours.path, ours.table, ours.rows, data)
+
+
+def _holds_same_rows(data: bytes, file: NewFile) -> bool:
+    """Whether a published file has our rows, though its writer's version encoded them otherwise or
+    did not know the newest columns yet."""
+    try:
+        theirs = from_parquet(data)
+    except (pa.ArrowException, OSError):
+        return False
+    ours = from_parquet(to_parquet(file.rows))
+    known = [name for name in ours.column_names if name in theirs.column_names]
+    return bool(theirs.equals(ours.select(known)))

@@ -10,8 +10,9 @@ import pytest
 from lake_samples import ingest, masked_slice
 
 from pipeline.lake import Store, open_lake
+from pipeline.lake.datasets import dataset
 from pipeline.lake.query import query
-from pipeline.lake.tables import DECLARED, dataset, full_schema
+from pipeline.lake.tables import DECLARED, full_schema
 from pipeline.slices import Table
 
 REDACTION = {
@@ -63,9 +64,11 @@ def test_pyarrow_reads_the_folder_as_we_do(lake: Path, table: Table) -> None:
 @pytest.mark.parametrize("table", TABLES)
 def test_duckdb_reads_the_folder_as_we_do(lake: Path, table: Table) -> None:
     options = "hive_partitioning = true, hive_types_autocast = false"
-    found = duckdb.sql(f"FROM read_parquet('{lake}/{table}/**/*.parquet', {options})")
-    assert found is not None
-    assert by_offset(found.to_arrow_table().to_pylist()) == expected(lake, table)
+    with duckdb.connect() as session:
+        found = session.sql(f"FROM read_parquet('{lake}/{table}/**/*.parquet', {options})")
+        assert found is not None
+        rows = found.to_arrow_table().to_pylist()
+    assert by_offset(rows) == expected(lake, table)
 
 
 @pytest.mark.parametrize("table", TABLES)

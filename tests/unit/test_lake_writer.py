@@ -107,8 +107,9 @@ def test_a_file_is_sorted_compressed_and_has_a_bloom_filter_on_the_run(tmp_path:
     leaves = [file.metadata.schema.column(c.column_index).path for c in group.sorting_columns]
     assert leaves == keys
     probe = "SELECT bloom_filter_excludes FROM parquet_bloom_probe(?, 'run_id', ?)"
-    excludes = [duckdb.execute(probe, [str(path), run]).fetchone() for run in ("run-1", "other")]
-    assert excludes == [(False,), (True,)]
+    with duckdb.connect() as session:
+        excludes = [session.execute(probe, [str(path), r]).fetchall() for r in ("run-1", "other")]
+    assert excludes == [[(False,)], [(True,)]]
     runs = [str(row["run_id"]) for row in file.read().to_pylist()]
     assert runs == sorted(runs)
 

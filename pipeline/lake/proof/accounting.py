@@ -1,12 +1,11 @@
 """Every offset of a partition exactly once: stored, refused, expired, removed or in a gap."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.lake.entries import Commit, FileEntry, Rewrite
+from pipeline.lake.entries import Commit, FileEntry
 from pipeline.lake.proof.files import Offsets
 from pipeline.lake.proof.findings import Finding, PartitionReport
 from pipeline.lake.proof.trail import Trail
@@ -59,31 +58,6 @@ def account(
         sum(stretch.removed + _swept(stretch, swept) for stretch in stretches),
         sum(stretch.gap_offsets for stretch in stretches),
     )
-
-
-def swept_rows(rewrites: Iterable[Rewrite], findings: list[Finding]) -> dict[str, int]:
-    """Rows that rewrites removed for good, by the file that a slice had written them to.
-
-    A file that a rewrite made stands for the files it was made from.
-    """
-    made_from: dict[str, tuple[FileEntry, ...]] = {}
-    swept: Counter[str] = Counter()
-    for rewrite in rewrites:
-        origins = _origins(rewrite.removed, made_from)
-        if not rewrite.added:
-            swept.update({entry.path: entry.rows for entry in origins})
-            continue
-        if sum(e.rows for e in rewrite.removed) != sum(e.rows for e in rewrite.added):
-            path = rewrite.added[0].path
-            findings.append(Finding(code="rewrite-differs", path=path, detail=rewrite.purpose))
-        made_from.update({entry.path: origins for entry in rewrite.added})
-    return dict(swept)
-
-
-def _origins(
-    entries: Iterable[FileEntry], made_from: Mapping[str, tuple[FileEntry, ...]]
-) -> tuple[FileEntry, ...]:
-    return tuple(origin for entry in entries for origin in made_from.get(entry.path, (entry,)))
 
 
 def _stretches(trail: Trail) -> Iterable[Stretch]:

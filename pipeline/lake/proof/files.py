@@ -1,9 +1,8 @@
 """One data file against what was committed: bytes, schema, rows, and what its rules find in it."""
 
 import hashlib
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -141,16 +140,16 @@ def _micros(rows: pa.Table, name: str) -> Offsets:
 
 
 def _check_leaks(result: FileResult, task: FileTask, rows: pa.Table, leaks: LeakCheck) -> None:
-    counts: Counter[tuple[str, str]] = Counter()
-    first: dict[tuple[str, str], Any] = {}
+    places: dict[tuple[str, str], list[tuple[str, int, int]]] = defaultdict(list)
     for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
         for row in batch.to_pylist():
-            for code, rule in leaks.check(task.entry.table, row):
-                counts[code, rule] += 1
-                first.setdefault((code, rule), row)
-    for (code, rule), row in sorted(first.items()):
-        place = row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
-        result.findings.append(Finding(*place, code, task.entry.path, rule, counts[code, rule]))
+            place = row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
+            for found in leaks.check(task.entry.table, row):
+                places[found].append(place)
+    for (code, rule), concerned in sorted(places.items()):
+        result.findings.append(
+            Finding(*min(concerned), code, task.entry.path, rule, len(concerned))
+        )
 
 
 def _found(

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pipeline.errors import LakeError
 from pipeline.lake.documents import load_ruleset_document
 from pipeline.lake.store import Store
-from redactors import KeyRing, Redactor, RedactorsError, Ruleset, parse_document
+from redactors import KeyRing, Redactor, RedactorsError, Ruleset, parse_document, ruleset_digest
 
 IDENTIFIERS: Final = (
     "event_id",
@@ -31,8 +31,10 @@ class LeakCheck:
 
     def __init__(self, store: Store, keys: KeyRing | None, newer: Ruleset | None) -> None:
         self._store, self._keys = store, keys
-        self._newer = Redactor(newer, keys) if newer is not None else None
         self._by_digest: dict[str, Redactor | None] = {}
+        self._newer_digest = ruleset_digest(newer) if newer is not None else None
+        if newer is not None and self._newer_digest is not None:
+            self._by_digest[self._newer_digest] = Redactor(newer, keys)
 
     def check(self, table: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """(code, rule) of every finding in one row of `events`; other tables hold no payload."""
@@ -43,8 +45,9 @@ class LeakCheck:
             yield "rules-unusable", row["ruleset"]
         else:
             yield from (("rule-finds", rule) for rule in _rules_finding(own, row))
-        if self._newer is not None and self._newer.digest != row["ruleset"]:
-            yield from (("newer-rule-finds", rule) for rule in _rules_finding(self._newer, row))
+        newer = self._by_digest.get(self._newer_digest) if self._newer_digest else None
+        if newer is not None and self._newer_digest != row["ruleset"]:
+            yield from (("newer-rule-finds", rule) for rule in _rules_finding(newer, row))
 
     def _redactor(self, digest: str) -> Redactor | None:
         if digest not in self._by_digest:

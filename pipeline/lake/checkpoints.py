@@ -1,0 +1,61 @@
+"""Cutting a partition's log: a checkpoint says what all before it came to, then that may go."""
+
+from pipeline.lake import layout
+from pipeline.lake.entries import Checkpoint, encode
+from pipeline.lake.history import read_history, read_rewrites
+from pipeline.lake.log import PartitionLog
+from pipeline.lake.provenance import swept_rows
+from pipeline.lake.store import Store
+
+
+def write_checkpoint(store: Store, topic: str, partition: int) -> Checkpoint | None:
+    """A checkpoint at the last commit; None if nothing was committed since the one before."""
+    history = read_history(store, topic, partition)
+    last = history.position.last_commit
+    if last is None or not history.commits:
+        return None
+    swept = swept_rows(read_rewrites(store))
+    before = history.checkpoint
+    every = list(history.files())
+    files = tuple(file for file in every if file.path not in swept and file.table != "runs")
+    removed = sum(file.rows for file in every if file.path in swept and file.table != "runs")
+    checkpoint = Checkpoint(
+        topic,
+        last.topic_id,
+        partition,
+        last.number,
+        history.start or 0,
+        last.end,
+        files,
+        rows=sum(file.rows for file in files),
+        removed=removed + (before.removed if before else 0),
+        refused=sum(c.counts.get("refused", 0) for c in history.commits)
+        + (before.refused if before else 0),
+        expired=sum(c.expired for c in history.commits) + (before.expired if before else 0),
+        gap_offsets=sum(g.end - g.start for c in history.commits for g in c.gaps)
+        + (before.gap_offsets if before else 0),
+        last_digest=history.position.last_digest,
+    )
+    store.put_if_absent(layout.checkpoint_key(topic, partition, last.number), encode(checkpoint))
+    return PartitionLog(store, topic, partition).checkpoint()
+
+
+def truncate(store: Store, topic: str, partition: int) -> int:
+    """Deletes the entries below the latest checkpoint, oldest first; how many there were.
+
+    The checkpoint's own entry stays: the next one links to it.
+    """
+    cut = PartitionLog(store, topic, partition).checkpoint_number()
+    below = [
+        item.key
+        for item in store.walk(layout.log_folder(topic, partition))
+        if (parsed := layout.parse_entry_key(item.key)) and parsed[2] < cut
+    ]
+    older = [
+        item.key
+        for item in store.walk(layout.checkpoints_folder(topic, partition))
+        if item.key < layout.checkpoint_key(topic, partition, cut)
+    ]
+    for key in sorted(below) + sorted(older):
+        store.delete(key)
+    return len(below)
