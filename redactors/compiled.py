@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import hyperscan
 import re2
 
 from redactors.assignments import flag_patterns, named_patterns
+from redactors.databases import pattern_database
 from redactors.errors import RulesetError
 from redactors.fields import Roles
 from redactors.masks import Masks
@@ -77,7 +77,7 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
     signals = _signals(fields)
     return Compiled(
         matchers=matchers,
-        database=_database([*((m.rule.id, m.rule.pattern) for m in matchers), *signals]),
+        database=pattern_database([*((m.rule.id, m.rule.pattern) for m in matchers), *signals]),
         signals=tuple(signal for signal, _ in signals),
         valid={f.id: validator(f.validator) for f in fields if f.validator is not None},
         roles=Roles(fields, lambda name: bool(masks.spans(name))),
@@ -124,36 +124,3 @@ def _signals(fields: Sequence[FieldRule]) -> list[tuple[str, str]]:
         *((FLAG, pattern) for pattern in flag_patterns(secret)),
         (OBJECT, r'\{\s{0,16}"'),
     ]
-
-
-def _database(named: Sequence[tuple[str, str]]) -> Any:
-    """One database over `(id, pattern)`, by index; a pattern too large for it is approximated."""
-    patterns = [pattern.encode() for _, pattern in named]
-    flags = [hyperscan.HS_FLAG_MULTILINE] * len(patterns)
-    try:
-        return build_database(patterns, flags)
-    except hyperscan.error:
-        pass
-    for index, (name, _) in enumerate(named):
-        try:
-            build_database([patterns[index]], [flags[index]])
-        except hyperscan.error:
-            flags[index] |= hyperscan.HS_FLAG_PREFILTER
-            try:
-                build_database([patterns[index]], [flags[index]])
-            except hyperscan.error:
-                raise RulesetError(f"{name}: pattern cannot be compiled to scan with") from None
-    return build_database(patterns, flags)
-
-
-def build_database(patterns: Sequence[bytes], flags: Sequence[int]) -> Any:
-    """A block-mode hyperscan database; ids are the patterns' indices."""
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    if patterns:
-        database.compile(
-            expressions=list(patterns),
-            ids=list(range(len(patterns))),
-            elements=len(patterns),
-            flags=list(flags),
-        )
-    return database

@@ -15,7 +15,7 @@ from typing import Final
 from redactors.compiled import compile_ruleset
 from redactors.edits import Mark, apply
 from redactors.errors import KeyRingError, Unexaminable
-from redactors.examiner import Examiner
+from redactors.examination import Examination
 from redactors.keys import KeyRing
 from redactors.loader import ruleset_digest
 from redactors.masks import ID_LABEL, Masks
@@ -45,7 +45,7 @@ class Redactor:
         labels |= {recognizer.label for recognizer in ruleset.recognizers}
         self._keys, self._by = keys, by
         self._masks = Masks(labels, keys)
-        self._examiner = Examiner(compile_ruleset(ruleset, self._masks), self._masks)
+        self._compiled = compile_ruleset(ruleset, self._masks)
         self._lock = Lock()
         self.digest = ruleset_digest(ruleset)
 
@@ -58,7 +58,7 @@ class Redactor:
         """Masks a JSON text; raises Unexaminable if it cannot be examined in full."""
         _check_size(body)
         with self._lock:
-            edits, changes = self._examiner.document(body)
+            edits, changes = self._examination(memory).document(body)
         redactions = [
             self._redaction(mark, change.path) for change in changes for mark in change.marks
         ]
@@ -68,7 +68,7 @@ class Redactor:
         """Masks a text; one that is a JSON document stays one.  Paths are ""."""
         _check_size(text)
         with self._lock:
-            edits = self._examiner.text(text)
+            edits = self._examination(memory).text(text)
         redactions = [self._redaction(mark, "") for edit in edits for mark in edit.marks]
         return Redacted(apply(text, edits), tuple(redactions)) if edits else Redacted(text, ())
 
@@ -99,13 +99,17 @@ class Redactor:
             raise KeyRingError("a keyed hash needs a key")
         return self._keys.digest(self._keys.current, "payload", data).hex()
 
+    def _examination(self, memory: RunMemory | None) -> Examination:
+        # Without a run's memory, what a field shows is remembered within its own payload.
+        return Examination(self._compiled, self._masks, RunMemory() if memory is None else memory)
+
     def _is_identifier(self, value: str) -> bool:
         if self._masks.is_mask(value):
             return True
         if not _IDENTIFIER.fullmatch(value):
             return False
         with self._lock:
-            return not self._examiner.holds_secret(value)
+            return not self._examination(None).holds_secret(value)
 
     def _redaction(self, mark: Mark, path: str) -> Redaction:
         return Redaction(

@@ -3,12 +3,15 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from redactors.compiled import Compiled, Matcher
 from redactors.masks import Masks
+from redactors.memory import RunMemory
 from redactors.overlaps import Finding
 
-_RETRY_SPAN_BYTES = 512
+MEMORY: Final = "memory"
+_RETRY_SPAN_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +29,19 @@ class Cell:
 class Found:
     """What one cell holds: findings of pattern rules, and where (in `data`) each signal ends."""
 
+    text: str
     findings: list[Finding]
     signals: dict[str, list[int]]
-    data: bytes
+    data: bytes  # what was searched
     lead: int  # bytes of `data` before the cell's text
 
 
 class Finder:
     """Searches cells; every finding lies in one cell's text."""
 
-    def __init__(self, compiled: Compiled, masks: Masks) -> None:
-        self._compiled, self._masks = compiled, masks
+    def __init__(self, compiled: Compiled, masks: Masks, memory: RunMemory) -> None:
+        self._compiled, self._masks, self._memory = compiled, masks, memory
+        self._signals = (*(None for _ in compiled.matchers), *compiled.signals, MEMORY)
 
     def find(self, cells: Sequence[Cell]) -> dict[int, Found]:
         """What the cells hold, by the index of the cell, all in one scan."""
@@ -49,6 +54,8 @@ class Finder:
         data = whole.encode("utf-8", "surrogatepass")
         hits: list[tuple[int, int]] = []
         self._compiled.database.scan(data, match_event_handler=_collect, context=hits)
+        if self._memory:
+            hits += ((len(self._signals) - 1, end) for end in self._memory.ends(data))
         if not hits:
             return {}
         sizes = map(len, joined) if len(data) == len(whole) else map(_size_bytes, joined)
@@ -64,11 +71,11 @@ class Finder:
 
     def _confirm(self, data: bytes, text: str, lead: str, ids: dict[int, list[int]]) -> Found:
         matchers = self._compiled.matchers
-        found = Found([], {}, data, _size_bytes(lead))
+        found = Found(text, [], {}, data, _size_bytes(lead))
         lowered = b""
         for index in sorted(ids):
-            if index >= len(matchers):
-                signal = self._compiled.signals[index - len(matchers)]
+            signal = self._signals[index]
+            if signal is not None:
                 found.signals.setdefault(signal, []).extend(ids[index])
                 continue
             matcher = matchers[index]

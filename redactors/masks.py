@@ -75,7 +75,8 @@ class Masks:
         spans = self.spans(text)
         if not spans:
             return text
-        pieces, position = [], 0
+        pieces: list[str] = []
+        position = 0
         for start, end in spans:
             pieces += (text[position:start], _BLANK * (end - start))
             position = end

@@ -15,8 +15,9 @@ from redactors.assignments import assignments
 from redactors.compiled import FLAG, NAMED, OBJECT, Compiled
 from redactors.edits import Edit, Mark, apply, compose, settled
 from redactors.errors import Unexaminable
-from redactors.finder import Cell, Finder, Found, in_text
+from redactors.finder import MEMORY, Cell, Finder, Found, in_text
 from redactors.masks import Masks
+from redactors.memory import RunMemory
 from redactors.overlaps import Finding, resolve
 from redactors.ruleset import FieldRule
 from redactors.walk import Leaf, NotJson, pointer, raw_offsets, walk, walk_from
@@ -50,12 +51,12 @@ class Change:
     marks: tuple[Mark, ...]
 
 
-class Examiner:
-    """Applies a compiled ruleset; keeps nothing of what it sees."""
+class Examination:
+    """One look through one payload under a compiled ruleset; what fields show goes to `memory`."""
 
-    def __init__(self, compiled: Compiled, masks: Masks) -> None:
-        self._compiled, self._masks = compiled, masks
-        self._finder = Finder(compiled, masks)
+    def __init__(self, compiled: Compiled, masks: Masks, memory: RunMemory) -> None:
+        self._compiled, self._masks, self._memory = compiled, masks, memory
+        self._finder = Finder(compiled, masks, memory)
 
     def document(self, raw: str) -> tuple[list[Edit], list[Change]]:
         """The edits of the JSON text `raw`, and what they change; in order of place."""
@@ -63,18 +64,23 @@ class Examiner:
             leaves = walk(raw, self._compiled.roles)
         except NotJson:
             raise Unexaminable("not-json") from None
-        edits, renamed = self._leaves(raw, leaves, 0)
+        known = self._memory.version
+        edited, renamed = self._leaves(raw, leaves, 0)
+        if self._memory.repeats(raw, known):  # what a field showed may stand before it, too
+            edited, renamed = self._leaves(raw, leaves, 0)
         changes = []
-        for each in edits:
+        for each in edited:
             marks = tuple(mark for edit in each.edits for mark in edit.marks)
             if each.new_key is not None:
                 marks = tuple(replace(m, layers=("key", *m.layers)) for m in marks)
             changes.append(Change(pointer(raw, each.leaf, renamed), marks))
-        return _in_document(raw, edits), changes
+        return _in_document(raw, edited), changes
 
     def text(self, text: str) -> list[Edit]:
         """The edits of a text that stands alone."""
-        return self._value(text, "", 0)
+        known = self._memory.version
+        edits = self._whole_text(text)
+        return self._whole_text(text) if self._memory.repeats(text, known) else edits
 
     def holds_secret(self, text: str) -> bool:
         """Whether a rule for secrets finds something in `text`."""
@@ -84,12 +90,11 @@ class Examiner:
         findings = [*found.findings, *self._assigned(found)]
         return any(f.rule.kind == "secret" and f.rule.action != "keep" for f in findings)
 
-    def _value(self, text: str, name: str, depth: int) -> list[Edit]:
-        nested = self._nested(text, depth)
+    def _whole_text(self, text: str) -> list[Edit]:
+        nested = self._nested(text, 0)
         if nested is not None:
             return nested
-        found = self._finder.find([Cell(name, text)])
-        return settled(self._settle(text, name, name, found.get(0), depth))
+        return settled(self._settle(text, "", "", self._finder.find([Cell("", text)]).get(0), 0))
 
     def _leaves(
         self, raw: str, leaves: list[Leaf], depth: int
@@ -136,7 +141,12 @@ class Examiner:
             return []
         if not self._valid(rule, leaf.text):
             return None
+        self._remember(leaf.text, rule)
         return [whole(leaf.text, leaf.quoted, rule, self._masks)]
+
+    def _remember(self, value: str, rule: FieldRule) -> None:
+        if rule.propagate and not self._masks.spans(value):
+            self._memory.remember(value, rule)
 
     def _valid(self, rule: FieldRule, text: str) -> bool:
         valid = self._compiled.valid.get(rule.id)
@@ -193,6 +203,8 @@ class Examiner:
             if edits:
                 return edits
         findings = [*found.findings, *self._assigned(found)]
+        if MEMORY in found.signals:
+            findings += self._memory.find(text)
         if not findings:
             return []
         kept = [(f.start, f.end) for f in findings if f.rule.action == "keep"]
@@ -209,6 +221,7 @@ class Examiner:
         for start, end, rule in assignments(found.data, ends, self._compiled.roles, self._valid):
             span = in_text(found, start, end)
             if span is not None:
+                self._remember(found.text[slice(*span)], rule)
                 yield Finding(*span, rule)
 
     def _embedded(self, text: str, found: Found, depth: int) -> list[Edit]:

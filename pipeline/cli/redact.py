@@ -1,0 +1,50 @@
+"""`redactory redact`: the Unix filter."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds `redact`."""
+    app.command(rich_help_panel="Try it")(redact)
+
+
+def redact(
+    rules: Annotated[
+        Path | None, typer.Option(help="Ruleset file or folder (default: the built-in rules).")
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(envvar="REDACTORY_KEYS", help="Key ring (default: yours, made if missing)."),
+    ] = None,
+    declare: Annotated[
+        bool, typer.Option("--declare", help='Write {"value": …, "redactions": […]} a line.')
+    ] = False,
+    text: Annotated[
+        bool, typer.Option("--text", help="Lines are plain text, not JSON values.")
+    ] = False,
+) -> None:
+    """Mask what stands on standard input, a JSON value a line, on its way to standard output.
+
+    A line that cannot be examined is left out and named on standard error; the exit code is then 3.
+    """
+    from redactors import Redactor, load_or_create_keys, load_ruleset
+    from redactors.filter import Refused, redact_lines
+
+    ring, created = load_or_create_keys(keys)
+    if created:
+        typer.echo(f"made key {ring.current} in your key file", err=True)
+    redactor = Redactor(load_ruleset(rules), ring)
+    refused = False
+    for output in redact_lines(sys.stdin.buffer, redactor, text=text, declare=declare):
+        if isinstance(output, Refused):
+            refused = True
+            typer.echo(f"line {output.line} left out: {output.code}", err=True)
+        else:
+            sys.stdout.buffer.write(output)
+    sys.stdout.buffer.flush()
+    if refused:
+        raise typer.Exit(3)
