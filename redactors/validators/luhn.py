@@ -44,6 +44,9 @@ def card(text: str) -> bool:
     digits = "".join(c for c in text if c.isdigit())
     if len(separators) > 1 or len(set(digits)) < 2:
         return False
+    groups = [len(group) for group in text.split(separators.pop())] if separators else [4]
+    if groups[0] != 4 or groups[1:-1] not in ([], [4, 4], [6]):
+        return False
     issued = any(
         first <= digits[: len(first)] <= last and len(digits) in lengths
         for first, last, lengths in _ISSUERS

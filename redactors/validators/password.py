@@ -6,10 +6,12 @@ import re2
 
 from redactors.validators.real import real
 
-# `get_secret(…`, `settings.db.password`, `row["password"]`, `user->pass`, `String?`, `/a/path`.
+# `get_secret(…`, `settings.db.password`, `row["password"]`, `user->pass`, `DB_PASS`, `/a/path`.
 _EXPRESSION: Final = re2.compile(
-    r"^[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)+(?:[\[(].*)?$"
-    r"|^[A-Za-z_$][\w$]*[\[(].*$|^[A-Z][A-Z]*_[A-Z_]+$|^https?://[^@]*$|^(?:~|\.{1,2})?/[\w./-]+$"
+    r"^[A-Za-z_$][A-Za-z_$]*(?:(?:\.|->|::)[A-Za-z_]+)+(?:[\[(].*)?$"
+    r"|^(?:self|this|settings|config|os|process|env|req|request|args|options|params|ctx|data)[.\[]"
+    r"|^[A-Za-z_$][\w$]*[\[(].*$|^[A-Z][A-Z]*_[A-Z_]+$|^https?://[^@]*$"
+    r"|^(?:~|\.{1,2})?/[\w.-]+/[\w./-]+$"
 )
 _REFERENCE: Final = re2.compile(r"^[$%<{\[@*]|^\w+[(\[.]|^(?:xxx+|null|none|password)$")
 # `refresh`, `token_refresh`, `deploy-bot`: names of things.
