@@ -299,7 +299,8 @@ def _process(broker: Broker, directory: Path) -> psutil.Process | None:
     try:
         process = psutil.Process(broker.pid)
         same_start = abs(process.create_time() - broker.started_s) < _CLOCK_STEP_S
-        ours = same_start and _mark(directory.absolute()) in process.cmdline()
+        command = process.cmdline()  # empty for a moment while the process is being started
+        ours = same_start and (not command or _mark(directory.absolute()) in command)
         return process if ours and _is_alive(process) else None
     except psutil.Error:
         return None
