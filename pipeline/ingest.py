@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from pipeline.config import IngestConfig
+from pipeline.lag import GroupOffsets
 from pipeline.lake.commits import SliceCommitter, WrittenSlice, commit
 from pipeline.lake.entries import Commit
 from pipeline.lake.layout import new_claim
@@ -34,7 +35,7 @@ class IngestRuns(beam.PTransform):  # type: ignore[misc]
             | "ReadMasked" >> ReadMasked(self._config)
             # Assemble: events will be folded into run records here.
             | "WriteParquet" >> beam.ParDo(WriteParquet(lake)).with_output_types(WrittenSlice)
-            | "Commit" >> beam.ParDo(CommitSlice(lake)).with_output_types(Commit)
+            | "Commit" >> beam.ParDo(CommitSlice(self._config)).with_output_types(Commit)
         )
 
 
@@ -57,13 +58,18 @@ class WriteParquet(beam.DoFn):  # type: ignore[misc]
 class CommitSlice(beam.DoFn):  # type: ignore[misc]
     """Writes the commit entry: from here on the slice is in the lake."""
 
-    def __init__(self, lake: str) -> None:
-        self._lake = lake
+    def __init__(self, config: IngestConfig) -> None:
+        self._config = config
 
     def setup(self) -> None:
-        self._store = Store.open(self._lake)
+        self._store = Store.open(self._config.lake)
+        self._offsets = GroupOffsets(self._config)
 
     def process(self, element: WrittenSlice) -> Iterator[Commit]:
         with telling_errors():
             committed = commit(self._store, element)
+        self._offsets.commit(committed.topic, committed.partition, committed.end)
         yield committed
+
+    def teardown(self) -> None:
+        self._offsets.close()

@@ -1,16 +1,56 @@
-"""How far an ingest is behind its topic."""
+"""How far an ingest is behind its topic: for those who watch, never for those who read."""
 
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
 
 from pipeline.config import IngestConfig
+from pipeline.faultpoints import at
 from pipeline.kafka import client_config
 
 EVERY_S = 2.0
+REQUEST_S = 10.0
+CLOSE_S = 2.0
+
+
+def group_id(topic: str) -> str:
+    """The consumer group under which an ingest of `topic` is seen at the broker."""
+    return f"redactory-{topic}"
+
+
+class GroupOffsets:
+    """Tells the broker how far a lake is, for lag monitors; nothing reads it back."""
+
+    def __init__(self, config: IngestConfig) -> None:
+        client_file = Path(config.client_config) if config.client_config else None
+        # A consumer would wait for a lost broker when it is closed.
+        self._admin = AdminClient(client_config(config.bootstrap, client_file))
+        self._sent: set[Future[Any]] = set()
+
+    def commit(self, topic: str, partition: int, end: int) -> None:
+        """Sends the offset and does not wait: the next one makes up for one that is lost."""
+        at("offset-commit.before")
+        offsets = ConsumerGroupTopicPartitions(
+            group_id(topic), [TopicPartition(topic, partition, end)]
+        )
+        sent = self._admin.alter_consumer_group_offsets([offsets], request_timeout=REQUEST_S)
+        self._sent = {each for each in self._sent if not each.done()} | set(sent.values())
+        at("offset-commit.after")
+
+    def close(self) -> None:
+        """Waits a moment for what was sent."""
+        wait(self._sent, timeout=CLOSE_S)
 
 
 class LagWatch:

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError
 from pipeline.config import IngestConfig
 from pipeline.errors import LogError, UsageError
 from pipeline.kafka import client_config, describe_topic
+from pipeline.lag import group_id
 from pipeline.lake.documents import (
     load_policy_document,
     load_ruleset_document,
@@ -139,7 +140,7 @@ def _consumer_config(config: IngestConfig) -> dict[str, object]:
         config.bootstrap,
         client_file(config),
         **{
-            "group.id": f"redactory-{config.topic}",
+            "group.id": group_id(config.topic),
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": True,

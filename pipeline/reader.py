@@ -13,6 +13,7 @@ from confluent_kafka import Message as KafkaMessage
 from pipeline.building import SliceBuilder
 from pipeline.config import IngestConfig
 from pipeline.errors import BrokerError, LogError
+from pipeline.faultpoints import at as fault_at
 from pipeline.kafka import broker_error
 from pipeline.lake.entries import Intent
 from pipeline.lake.log import PartitionLog, Position
@@ -175,7 +176,10 @@ class MaskedSlices:
             _mask_into(builder, message, masker, at)
 
     def _consume(self) -> list[KafkaMessage]:
-        return self._consumer.consume(BATCH_MESSAGES, POLL_S)
+        fault_at("read.before")
+        messages = self._consumer.consume(BATCH_MESSAGES, POLL_S)
+        fault_at("read.after")
+        return messages
 
     def _assign(self, offsets: Mapping[int, int]) -> None:
         topic = self._config.topic
@@ -236,4 +240,7 @@ def _mask_into(
         value=value if isinstance(value, bytes) or value is None else value.encode(),
         header_names=tuple(name for name, _ in message.headers() or ()),
     )
-    builder.add(offset, len(raw.value or b""), masker.mask(raw, at, builder.now_us))
+    fault_at("redact.before")
+    result = masker.mask(raw, at, builder.now_us)
+    fault_at("redact.after")
+    builder.add(offset, len(raw.value or b""), result)

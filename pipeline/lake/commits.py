@@ -107,13 +107,15 @@ class SliceCommitter:
         return commit(self._store, written)
 
     def _position(self, log: PartitionLog) -> Position:
-        at = log.topic, log.partition
-        if at in self._positions:
-            self._positions[at] = log.position(self._positions[at])
+        place = log.topic, log.partition
+        if place in self._positions:
+            self._positions[place] = log.position(self._positions[place])
         else:
+            at("claim.before")
             take_over(self._store, log.topic, log.partition, self._claim)
-            self._positions[at] = log.position()
-        return self._positions[at]
+            at("claim.after")
+            self._positions[place] = log.position()
+        return self._positions[place]
 
     def _without_ended(self, parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], int]:
         """The parts whose bucket still lives, and the number of rows in the others."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import obstore.store
 
 from pipeline.errors import LakeError
+from pipeline.faultpoints import at
 from pipeline.lake import layout
 from pipeline.lake.store import Store, lake_errors, taken_over
 
@@ -45,7 +46,9 @@ class LocalStore(Store):
         try:
             self.put_tmp(tmp_key, data)
             self.make_durable([tmp_key])
+            at("entry-link.before")
             taken = not self.publish(tmp_key, key)
+            at("entry-link.after")
         finally:
             self.delete(tmp_key)
         self.make_durable([key])

@@ -49,6 +49,7 @@ def publish_files(store: Store, files: Sequence[NewFile]) -> tuple[FileEntry, ..
     """
     # 3
     written = [_write_aside(store, file) for file in files]
+    at("flush.before")
     store.make_durable([file.tmp_key for file in files])
     at("flush.after")
     # 4
@@ -61,8 +62,10 @@ def publish_files(store: Store, files: Sequence[NewFile]) -> tuple[FileEntry, ..
     published = [
         _open_published(store, entry, file) for file, entry in zip(files, written, strict=True)
     ]
+    at("tidy.before")
     for file in files:
         store.delete(file.tmp_key)
+    at("tidy.after")
     return tuple(sorted(published, key=lambda entry: entry.path))
 
 
