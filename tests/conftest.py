@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,11 @@ _TOPICS = itertools.count(1)
 
 settings.register_profile("seeded", derandomize=True, database=None, deadline=None)
 settings.load_profile("seeded")
+
+
+def pytest_configure() -> None:
+    """Lets a terminated test session stop its broker, as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda number, frame: pytest.exit("terminated", 143))
 
 
 @pytest.fixture(scope="session")
