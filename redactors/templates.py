@@ -18,6 +18,7 @@ from typing import Final
 
 from redactors.validators import base58
 from redactors.validators.crc32 import BASE62, crc32_base62
+from redactors.validators.keccak import keccak256
 from redactors.validators.luhn import luhn_digit
 
 ALPHABETS: Final[Mapping[str, str]] = {
@@ -119,6 +120,12 @@ def _monero(source: random.Random, _size: str) -> str:
     return base58.monero_address(b"\x12" + source.randbytes(64))
 
 
+def _ethereum(source: random.Random, _size: str) -> str:
+    digits = source.randbytes(20).hex()
+    asked = keccak256(digits.encode()).hex()
+    return "0x" + "".join(c.upper() if asked[at] >= "8" else c for at, c in enumerate(digits))
+
+
 def _words(source: random.Random, size: str) -> str:
     return " ".join(
         "".join(source.choices(string.ascii_lowercase, k=source.randint(3, 8)))
@@ -141,6 +148,7 @@ _GENERATORS: Final[Mapping[str, Callable[[random.Random, str], str]]] = {
     "wif": _wif,
     "bitcoin": _bitcoin,
     "monero": _monero,
+    "ethereum": _ethereum,
     "words": _words,
     "base64of": _base64of,
 }

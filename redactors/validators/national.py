@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final
 
+from redactors.validators.documents import compacted
+
 # Name in rules -> module below `stdnum`; each has `is_valid`.
 MODULES: Final[Mapping[str, str]] = {
     "ar-dni": "ar.dni",
     "ar-cuit": "ar.cuit",
     "at-vnr": "at.vnr",
-    "au-tfn": "au.tfn",
     "be-nn": "be.nn",
+    "be-bis": "be.bis",
     "bg-egn": "bg.egn",
     "br-cnpj": "br.cnpj",
     "br-cpf": "br.cpf",
@@ -19,6 +21,7 @@ MODULES: Final[Mapping[str, str]] = {
     "cl-rut": "cl.rut",
     "cn-ric": "cn.ric",
     "co-nit": "co.nit",
+    "cz-dic": "cz.dic",
     "cz-rc": "cz.rc",
     "de-idnr": "de.idnr",
     "dk-cpr": "dk.cpr",
@@ -31,11 +34,8 @@ MODULES: Final[Mapping[str, str]] = {
     "fr-nif": "fr.nif",
     "fr-nir": "fr.nir",
     "gb-nhs": "gb.nhs",
-    "gb-utr": "gb.utr",
-    "gr-amka": "gr.amka",
     "gr-vat": "gr.vat",
     "hr-oib": "hr.oib",
-    "ie-pps": "ie.pps",
     "il-idnr": "il.idnr",
     "in-aadhaar": "in_.aadhaar",
     "in-pan": "in_.pan",
@@ -44,7 +44,6 @@ MODULES: Final[Mapping[str, str]] = {
     "jp-in": "jp.in_",
     "kr-rrn": "kr.rrn",
     "lt-asmens": "lt.asmens",
-    "lv-pk": "lv.pvn",
     "mx-curp": "mx.curp",
     "my-nric": "my.nric",
     "nl-bsn": "nl.bsn",
@@ -53,7 +52,6 @@ MODULES: Final[Mapping[str, str]] = {
     "pe-cui": "pe.cui",
     "pk-cnic": "pk.cnic",
     "pl-nip": "pl.nip",
-    "pl-pesel": "pl.pesel",
     "pt-cc": "pt.cc",
     "pt-nif": "pt.nif",
     "ro-cnp": "ro.cnp",
@@ -76,6 +74,6 @@ def national(name: str) -> Callable[[str], bool]:
 
     def valid(text: str) -> bool:
         module = import_module(f"stdnum.{MODULES[name]}")
-        return bool(module.is_valid(text))
+        return bool(module.is_valid(text)) or bool(module.is_valid(compacted(text)))
 
     return valid

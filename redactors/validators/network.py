@@ -16,3 +16,9 @@ def ip_address(text: str) -> bool:
         return False
     unowned = address.is_loopback or address.is_unspecified or address.is_multicast
     return not unowned and not text.startswith("255.")
+
+
+def mac(text: str) -> bool:
+    """Whether `text` is a hardware address of a device: not all zeros, not the broadcast one."""
+    digits = {c for c in text.lower() if c.isalnum()}
+    return len(digits) > 1 and sum(c.isalnum() for c in text) == 12

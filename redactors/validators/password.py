@@ -43,3 +43,8 @@ def connection_password(text: str) -> bool:
     """Whether `text` could be the password of a connection string: anything but a reference."""
     stripped = text.strip(" \t\r\n\"'`,;")
     return len(stripped) >= 2 and not _REFERENCE.search(stripped)
+
+
+def pin(text: str) -> bool:
+    """Whether `text` is 4 to 8 digits."""
+    return text.isdigit() and 4 <= len(text) <= 8

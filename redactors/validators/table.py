@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Final
 
+from redactors.validators import documents, health
 from redactors.validators.bank import aba_routing, bic, iban
 from redactors.validators.base58 import base58check, monero
 from redactors.validators.client import basic_pair, client_id, curl_user, userinfo
@@ -13,9 +14,15 @@ from redactors.validators.encoded import base64_key, basic_auth
 from redactors.validators.jwt import jwt, jwt_base64
 from redactors.validators.luhn import card, luhn
 from redactors.validators.national import MODULES, national
-from redactors.validators.network import ip_address
+from redactors.validators.network import ip_address, mac
 from redactors.validators.opaque import opaque
-from redactors.validators.password import connection_password, field_secret, password, password_bare
+from redactors.validators.password import (
+    connection_password,
+    field_secret,
+    password,
+    password_bare,
+    pin,
+)
 from redactors.validators.person import (
     contact,
     id_number,
@@ -57,6 +64,8 @@ VALIDATORS: Final[Mapping[str, Validator]] = {
     "ip-address": ip_address,
     "jwt": jwt,
     "luhn": luhn,
+    "mac": mac,
+    "pin": pin,
     "opaque": opaque,
     "password": password,
     "password-bare": password_bare,
@@ -66,6 +75,26 @@ VALIDATORS: Final[Mapping[str, Validator]] = {
     "real": real,
     "token": token,
     "us-ssn-shape": us_ssn_shape,
+    "au-medicare": health.au_medicare,
+    "us-dea": health.us_dea,
+    "us-npi": health.us_npi,
+    "au-tfn": documents.au_tfn,
+    "de-document": documents.de_document,
+    "de-svnr": documents.de_svnr,
+    "es-nuss": documents.es_nuss,
+    "gb-nino": documents.gb_nino,
+    "gb-utr": documents.gb_utr,
+    "gr-amka": documents.gr_amka,
+    "hu-tin": documents.hu_tin,
+    "ie-pps": documents.ie_pps,
+    "icao-document": documents.icao_document,
+    "iso-7064": documents.iso_7064,
+    "lu-nin": documents.lu_nin,
+    "lv-pk": documents.lv_pk,
+    "pl-pesel": documents.pl_pesel,
+    "se-coordination": documents.se_coordination,
+    "sg-nric": documents.sg_nric,
+    "verhoeff": documents.verhoeff,
     **{name: national(name) for name in MODULES},
 }
 
