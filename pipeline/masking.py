@@ -77,19 +77,27 @@ class Masker:
             return self._dead_letter(message, at, now_us, error.code, "decode")
         if message.key is None:
             return self._dead_letter(message, at, now_us, NULL_KEY, "decode")
+        subjects = [self.redactor.pseudonym(subject, "SUBJECT") for subject in event.subjects]
         placement = self.policy.place(
-            event.occurred_at, event.captured_at, event.retention_class, now_us
+            event.occurred_at,
+            event.captured_at,
+            event.retention_class,
+            now_us,
+            kind=event.kind_name or event.kind,
+            producer=event.producer.name,
+            subjects=subjects,
         )
         if placement.refused:
             return Refused()
         try:
-            return self._masked_event(event, message, at, now_us, placement, memory)
+            return self._masked_event(event, subjects, message, at, now_us, placement, memory)
         except Unexaminable as error:
             return self._dead_letter(message, at, now_us, error.code, "redact")
 
     def _masked_event(
         self,
         event: RunEvent,
+        subjects: list[str],
         message: Message,
         at: Coordinates,
         now_us: int,
@@ -98,7 +106,6 @@ class Masker:
     ) -> MaskedEvent:
         body = self.redactor.redact_json(event.body, memory)
         names, renamed = self.redactor.redact_identifiers(_identifiers(event))
-        subjects = [self.redactor.pseudonym(subject, "SUBJECT") for subject in event.subjects]
         hidden = tuple(
             Redaction(path="subjects", rule="subject", label="SUBJECT", action="hash")
             for before, after in zip(event.subjects, subjects, strict=True)
@@ -126,6 +133,7 @@ class Masker:
             "kafka_offset": message.offset,
             "ingested_at": now_us,
             "deadline": placement.deadline_us,
+            "retention_from": placement.counted_from,
         }
         return MaskedEvent(placement, row, redactions)
 

@@ -81,6 +81,12 @@ EVENTS: Final = pa.schema(
         _column("key_id", pa.string(), "Key of the keyed hashes; empty: none.", required=True),
         *_COORDINATES,
         *_HANDLING,
+        _column(
+            "retention_from",
+            pa.string(),
+            "Time the deadline counts from: occurred_at, captured_at, ingested_at (the clock "
+            "was over a day ahead) or epoch (its time was before 1970).",
+        ),
     ],
     metadata={"table": "events", "description": "One row for each event of a run."},
 )

@@ -43,6 +43,7 @@ EVENT_COLUMNS = {
     "ingested_at": TIME,
     "deadline": TIME,
     "requested_class": "string",
+    "retention_from": "string",
 }
 DEAD_LETTER_COLUMNS = {
     "kafka_topic": "string",
