@@ -4,9 +4,9 @@ from typing import Final
 
 import re2
 
-from redactors.validators.encoded import decoded_pair
 from redactors.validators.opaque import is_uuid
 from redactors.validators.password import connection_password
+from redactors.validators.real import named_placeholder
 from redactors.validators.token import token
 
 _NUMBERS: Final = re2.compile(r"^[\d:.,x-]+$")
@@ -18,16 +18,10 @@ def client_id(text: str) -> bool:
 
 
 def userinfo(text: str) -> bool:
-    """Whether `text` is `user:password` with a password that is no placeholder or reference."""
-    return connection_password(text.partition(":")[2])
-
-
-def curl_user(text: str) -> bool:
-    """Whether the last word of `text` is `user:password`, not two numbers (`1000:1000`)."""
-    pair = text.rsplit(None, 1)[-1].rpartition("=")[2].strip("\"'")
-    return _NUMBERS.search(pair) is None and ":" in pair and userinfo(pair)
-
-
-def basic_pair(text: str) -> bool:
-    """Whether `text` decodes to printable `user:password` (RFC 7617)."""
-    return decoded_pair(text)
+    """Whether `text` is `user:password` with a password, not a placeholder and no two numbers."""
+    secret = text.partition(":")[2].strip("\"'")
+    return (
+        connection_password(secret)
+        and not named_placeholder(secret)
+        and _NUMBERS.search(text) is None
+    )

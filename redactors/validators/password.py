@@ -13,6 +13,7 @@ _EXPRESSION: Final = re2.compile(
     r"|^[A-Za-z_$][\w$]*[\[(].*$|^[A-Z][A-Z]*_[A-Z_]+$|^https?://[^@]*$"
     r"|^(?:~|\.{1,2})?/[\w.-]+/[\w./-]+$"
 )
+_CODE: Final = re2.compile(r"[=(){}<>;]|\b(?:None|null|return|str|string|the|a|your)\b")
 _REFERENCE: Final = re2.compile(r"^[$%<{\[@*]|^\w+[(\[.]|^(?:xxx+|null|none|password)$")
 # `refresh`, `token_refresh`, `deploy-bot`: names of things.
 _WORDS: Final = re2.compile(r"^[A-Za-z]+(?:[_-][A-Za-z]+)?$")
@@ -48,3 +49,13 @@ def connection_password(text: str) -> bool:
 def pin(text: str) -> bool:
     """Whether `text` is 4 to 8 digits."""
     return text.isdigit() and 4 <= len(text) <= 8
+
+
+def phrase(text: str) -> bool:
+    """Whether `text` is several words, without brackets of code and no placeholder."""
+    return " " in text.strip() and real(text) and _CODE.search(text) is None
+
+
+def signs(text: str) -> bool:
+    """Whether `text` has two or more signs that stand in passwords and seldom in code."""
+    return sum(c in "!@#%^*?~¿¡¨§€£" for c in text) >= 2 and real(text)

@@ -22,7 +22,7 @@ _PARTS: Final = re2.compile(
 )
 # A reference to a value kept elsewhere: ${X}, $X, $(cmd), {{ x }}, #{x}, %X%, %(x)s, @Value.
 _REFERENCE: Final = re2.compile(
-    r"^\$[A-Za-z_{(]|^\$\{|\{\{|^\{[\w.]*\}$|^#\{|^%[A-Za-z_]+%$|^%[sdr]$|^%\(|^<%|^\\\("
+    r"^\$[A-Za-z_{(]|^\{\{|^\{[\w.]*\}$|^#\{|^%[A-Za-z_]+%$|^%[sdr]$|^%\(|^<%|^\\\("
     r"|process\.env|os\.environ|getenv|System\.|secrets\.|vault:|^arn:|^ref\+|^op://"
 )
 
@@ -30,6 +30,16 @@ _REFERENCE: Final = re2.compile(
 def real(text: str) -> bool:
     """Whether `text` could be a secret: no placeholder, no reference, not one character."""
     stripped = text.strip(" \t\r\n\"'`,;")
-    if len(set(stripped)) < 3 or stripped.lower() in _WORDS:
+    if len(set(stripped)) < 3 or named_placeholder(stripped):
         return False
     return not (_PARTS.search(stripped) or _REFERENCE.search(stripped))
+
+
+def named_placeholder(text: str) -> bool:
+    """Whether `text` is a word that names what should stand there (`password`, `token`)."""
+    return text.lower() in _WORDS
+
+
+def given(text: str) -> bool:
+    """Whether `text` is not made of one or two characters over and over (`xxxx`, `****`)."""
+    return len(set(text)) > 6
