@@ -187,12 +187,15 @@ def _check_is_committed(header: SliceHeader, log: PartitionLog, position: Positi
 
 
 def _check_follows(header: SliceHeader, position: Position) -> None:
-    if position.next_offset is not None and header.start != position.next_offset:
-        raise LogError(
-            f"a slice starts at offset {header.start}, the log ends at {position.next_offset}",
-            code="not-contiguous",
-            hint=VERIFY_HINT,
-        )
+    if position.next_offset is None or header.start == position.next_offset:
+        return
+    if header.start < position.next_offset:  # committed in part, so by somebody else
+        raise lost_partition(header.topic, header.partition)
+    raise LogError(
+        f"a slice starts at offset {header.start}, the log ends at {position.next_offset}",
+        code="not-contiguous",
+        hint=VERIFY_HINT,
+    )
 
 
 def _foreign_intent(intent: Intent, claim: str) -> LogError | LostPartition:

@@ -31,6 +31,7 @@ _BUCKET = re.compile(
     r"(?P<table>events|runs|dead_letters)/retention_class=(?P<retention_class>[^/]+)"
     r"/expires=(?P<expires>[^/]+)/(?P<name>[^/]+)\.parquet"
 )
+_REWRITTEN = re.compile(r"rewritten-(?P<number>\d{12})-\d{3}\.parquet")
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})-(?P<number>\d{12})")
 _ENTRY = re.compile(
     rf"{LOG}/(?P<topic>[^/]+)/(?P<partition>\d{{1,10}})/(?P<number>\d{{12}})\.(?P<kind>intent|commit)"
@@ -110,6 +111,12 @@ def parse_data_file(key: str) -> DataFile | None:
         return None
     file = DataFile(bucket, found["topic"], int(found["partition"]), int(found["number"]))
     return file if file.key == key else None
+
+
+def parse_rewritten(key: str) -> tuple[Bucket, int] | None:
+    """(bucket, number) of the rewrite that could have made the file `key`; None if none could."""
+    bucket, found = parse_bucket(key), _REWRITTEN.fullmatch(key.rpartition("/")[2])
+    return (bucket, int(found["number"])) if bucket and found else None
 
 
 def check_topic(topic: str) -> None:

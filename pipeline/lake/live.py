@@ -5,13 +5,14 @@ is not part of the lake, whoever lists the folder.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.lake import layout
-from pipeline.lake.entries import FileEntry
+from pipeline.lake.entries import FileEntry, Rewrite
 from pipeline.lake.history import History, read_histories, read_rewrites
+from pipeline.lake.layout import Bucket
 from pipeline.lake.store import Store
 from pipeline.slices import Table
 
@@ -34,26 +35,41 @@ class Lake:
 
     store: Store
     histories: tuple[History, ...]
+    rewrites: tuple[Rewrite, ...]
     files: Mapping[Table, tuple[FileEntry, ...]]
 
     def strays(self) -> Strays:
         """Lists the table folders and says what there is not live."""
         live = {file.path for files in self.files.values() for file in files}
-        next_numbers = {(h.topic, h.partition): h.position.next_number for h in self.histories}
-        return find_strays(self.store, live, next_numbers)
+        ends = {(h.topic, h.partition): h.position.next_number for h in self.histories}
+        return find_strays(self.store, live, ends, self.rewrites)
 
 
 def find_strays(
-    store: Store, live: Collection[str], next_numbers: Mapping[tuple[str, int], int]
+    store: Store,
+    live: Collection[str],
+    next_numbers: Mapping[tuple[str, int], int],
+    rewrites: Iterable[Rewrite],
 ) -> Strays:
-    """The files that are not live; `next_numbers` are those of each partition's next commit."""
+    """The files that are not live; `next_numbers` are those of each partition's next commit.
+
+    Everything else must have been read from the log before: then a file that is about to be
+    committed has a number that the log has not reached yet.
+    """
+    last_rewrites = {
+        Bucket(rewrite.table, rewrite.retention_class, rewrite.expires): rewrite.number
+        for rewrite in rewrites
+    }
     pending: list[str] = []
     outside: list[str] = []
     for item in (item for table in layout.TABLES for item in store.walk(table)):
         if item.key in live:
             continue
-        file = layout.parse_data_file(item.key)
-        may_come = file and file.number >= next_numbers.get((file.topic, file.partition), 1)
+        may_come = False
+        if (file := layout.parse_data_file(item.key)) is not None:
+            may_come = file.number >= next_numbers.get((file.topic, file.partition), 1)
+        elif (rewritten := layout.parse_rewritten(item.key)) is not None:
+            may_come = rewritten[1] > last_rewrites.get(rewritten[0], 0)
         (pending if may_come else outside).append(item.key)
     return Strays(tuple(sorted(pending)), tuple(sorted(outside)))
 
@@ -79,4 +95,6 @@ def read_lake(store: Store) -> Lake:
     by_table: dict[Table, list[FileEntry]] = defaultdict(list)
     for path in sorted(files):
         by_table[files[path].table].append(files[path])
-    return Lake(store, histories, {table: tuple(by_table[table]) for table in layout.TABLES})
+    return Lake(
+        store, histories, rewrites, {table: tuple(by_table[table]) for table in layout.TABLES}
+    )

@@ -94,7 +94,7 @@ def verify(location: str, checks: Checks, progress: Progress = lambda done, tota
     findings += _missing_documents(store, trails)
     findings += [finding for result in results for finding in result.findings]
     next_numbers = {(trail.topic, trail.partition): trail.next_number for trail in trails}
-    strays = find_strays(store, {task.entry.path for task in tasks}, next_numbers)
+    strays = find_strays(store, {task.entry.path for task in tasks}, next_numbers, rewrites)
     findings += [Finding(code="file-outside", path=path) for path in strays.outside]
     return Report(
         tuple(reports),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipeline.errors import LakeError, LogError
+from pipeline.errors import LakeError
 from pipeline.faultpoints import at
 from pipeline.lake import layout
 from pipeline.lake.entries import FileEntry
@@ -99,10 +99,12 @@ def _open_published(store: Store, ours: FileEntry, file: NewFile) -> FileEntry:
     if hashlib.sha256(data).hexdigest() == ours.sha256:
         return ours
     if not _holds_same_rows(data, file):
-        raise LogError(
+        # Another writer of the same intent saw more or fewer records of a topic that loses some;
+        # a redo takes its rows over.
+        raise LakeError(
             f"{ours.path} was published before with other rows",
             code="conflicting-file",
-            hint="`redactory log supersede` gives the slice a new number",
+            hint="start again; if it stays so, `redactory log supersede` gives it a new number",
         )
     return file_entry(ours.path, ours.table, ours.rows, data)
 

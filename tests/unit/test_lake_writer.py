@@ -211,7 +211,7 @@ def test_a_file_published_before_with_other_rows_is_a_conflict(store: Store) -> 
     assert written is not None
     path = Path(store.location) / written.files[0].path
     path.write_bytes(to_parquet(rows(range(3))))
-    with pytest.raises(LogError) as caught:
+    with pytest.raises(LakeError) as caught:
         writer(store).write(masked_slice(0, 10))
     assert caught.value.code == "conflicting-file"
 
