@@ -14,7 +14,7 @@ from pipeline.building import SliceBuilder
 from pipeline.config import IngestConfig
 from pipeline.errors import BrokerError, LogError
 from pipeline.faultpoints import at as fault_at
-from pipeline.kafka import broker_error
+from pipeline.kafka import broker_error, watermarks
 from pipeline.lake.entries import Intent
 from pipeline.lake.log import PartitionLog, Position
 from pipeline.masking import Coordinates, Masker, Message
@@ -215,16 +215,7 @@ class MaskedSlices:
         return low
 
     def _watermarks(self, partition: int) -> tuple[int, int]:
-        found = self._consumer.get_watermark_offsets(
-            TopicPartition(self._config.topic, partition), timeout=30.0
-        )
-        if found is None:
-            raise BrokerError(
-                f"the broker did not tell the offsets of partition {partition} in time",
-                code="broker-away",
-                hint="check --bootstrap and the broker",
-            )
-        return found
+        return watermarks(self._consumer, self._config.topic, partition, timeout_s=30.0)
 
 
 def _mask_into(
