@@ -3,6 +3,7 @@
 import datetime
 import ipaddress
 import logging
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ class SecureBroker:
     tls: str
     password: str
     certificate: Path
+    keystore: Path
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def secure(
         patch.setattr(local, "server_settings", with_security)
         running = broker.start(home / "broker", free_port(), print)
     ensure_topic(running.bootstrap, "runs", partitions=3)
-    yield SecureBroker(f"127.0.0.1:{sasl}", f"127.0.0.1:{tls}", password, certificate)
+    yield SecureBroker(f"127.0.0.1:{sasl}", f"127.0.0.1:{tls}", password, certificate, keystore)
     broker.stop(home / "broker")
 
 
@@ -170,6 +172,17 @@ def test_the_command_lines_bootstrap_wins_over_the_files(tmp_path: Path) -> None
     config = client_config("127.0.0.1:2", file, acks="all")
     assert config["bootstrap.servers"] == "127.0.0.1:2"
     assert (config["linger.ms"], config["acks"]) == ("7", "all")
+
+
+def test_the_example_files_hold_settings_that_the_client_knows(
+    secure: SecureBroker, checkout: Path, tmp_path: Path
+) -> None:
+    examples = sorted((checkout / "deploy" / "kafka").glob("*.properties"))
+    assert len(examples) == 3
+    for example in examples:
+        text = re.sub(r"/path/to/\w+\.\w+", str(secure.keystore), example.read_text())
+        (tmp_path / example.name).write_text(text)
+        assert client_config("127.0.0.1:1", tmp_path / example.name)["security.protocol"]
 
 
 def _login(password: str) -> dict[str, str]:
