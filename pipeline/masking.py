@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipeline.declared import carry_declared
 from pipeline.retention.policy import Placement, Policy
 from redactors import Redaction, Redactor, RunMemory, Unexaminable
 from schemas import DecodeError, RunEvent, decode
@@ -111,7 +112,10 @@ class Masker:
             for before, after in zip(event.subjects, subjects, strict=True)
             if before != after
         )
-        redactions = (*body.redactions, *renamed, *hidden)
+        claimed = carry_declared(
+            event.redactions, event.body, body.text, body.redactions, names, self._is_clean
+        )
+        redactions = (*claimed, *body.redactions, *renamed, *hidden)
         row = {
             **names,
             "attempt": event.attempt,
@@ -136,6 +140,9 @@ class Masker:
             "retention_from": placement.counted_from,
         }
         return MaskedEvent(placement, row, redactions)
+
+    def _is_clean(self, text: str) -> bool:
+        return not self.redactor.redact_text(text).redactions
 
     def _dead_letter(
         self, message: Message, at: Coordinates, now_us: int, code: str, stage: str
