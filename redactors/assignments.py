@@ -11,7 +11,9 @@ from typing import Any, Final
 import re2
 
 from redactors.fields import Roles
+from redactors.pattern import render
 from redactors.ruleset import FieldRule
+from redactors.spelling import name_tree
 
 _MAX_NAME_BYTES: Final = 112
 _MAX_VALUE_BYTES: Final = 8192
@@ -54,11 +56,7 @@ def flag_patterns(rules: Iterable[FieldRule]) -> list[str]:
 
 def _spelled(rules: Iterable[FieldRule]) -> list[str]:
     names = sorted({name.removeprefix("*") for rule in rules for name in rule.names})
-    return [r"[_.\- ]?".join(map(_quoted, name)) for name in names]
-
-
-def _quoted(letter: str) -> str:
-    return letter if letter.isascii() and letter.isalnum() else f"(?:{letter})"
+    return [render(name_tree(name, escaped=False)) for name in names]
 
 
 def assignments(

@@ -7,10 +7,12 @@ from typing import Any, Final, Protocol
 import re2
 
 from redactors.assignments import flag_patterns, named_patterns
-from redactors.databases import pattern_database
+from redactors.databases import Scanned, pattern_database
 from redactors.errors import RulesetError
 from redactors.fields import Roles
+from redactors.loosen import decoded_patterns
 from redactors.masks import Masks
+from redactors.pattern import longest, over_bytes, parse
 from redactors.ruleset import FieldRule, Rule, Ruleset
 from redactors.validators import validator
 from redactors.validators.entropy import entropy_bits
@@ -35,6 +37,7 @@ class Matcher:
 
     rule: Rule
     exact: Any
+    longest: int | None  # bytes of a match, None: no limit
     keywords: tuple[bytes, ...]
     unless: Any
     valid: Callable[[str], bool] | None
@@ -75,10 +78,16 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
     matchers = tuple(matcher_of(rule) for rule in ruleset.rules if rule.kind in kinds)
     fields = [field for field in ruleset.fields if field.kind in kinds]
     signals = _signals(fields)
+    numbered = [(m.rule.id, decoded_patterns(m.rule.pattern, m.rule.id)) for m in matchers]
+    scanned = [
+        Scanned(name, pattern, index)
+        for index, (name, patterns) in enumerate([*numbered, *signals.items()])
+        for pattern in patterns
+    ]
     return Compiled(
         matchers=matchers,
-        database=pattern_database([*((m.rule.id, m.rule.pattern) for m in matchers), *signals]),
-        signals=tuple(signal for signal, _ in signals),
+        database=pattern_database(scanned),
+        signals=tuple(signals),
         valid={f.id: validator(f.validator) for f in fields if f.validator is not None},
         roles=Roles(fields, lambda name: bool(masks.spans(name))),
         allowed=frozenset(entry.value for entry in ruleset.allow if entry.value is not None),
@@ -94,7 +103,7 @@ def exact_pattern(pattern: str, rule_id: str) -> Any:
     options.longest_match = True
     options.log_errors = False
     try:
-        return re2.compile(pattern.encode(), options)
+        return re2.compile(over_bytes(pattern, rule_id), options)
     except re2.error as error:
         said = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
         raise RulesetError(f"{rule_id}: pattern is not RE2 syntax: {said}") from None
@@ -105,6 +114,7 @@ def matcher_of(rule: Rule) -> Matcher:
     return Matcher(
         rule=rule,
         exact=exact_pattern(rule.pattern, rule.id),
+        longest=longest(parse(rule.pattern, rule.id)),
         keywords=tuple(word.encode() for word in rule.keywords),
         unless=None if rule.unless is None else exact_pattern(rule.unless, rule.id),
         valid=None if rule.validator is None else validator(rule.validator),
@@ -116,11 +126,11 @@ FLAG: Final = "flag"
 OBJECT: Final = "object"
 
 
-def _signals(fields: Sequence[FieldRule]) -> list[tuple[str, str]]:
+def _signals(fields: Sequence[FieldRule]) -> dict[str, list[str]]:
     """Patterns that no rule owns: each says that a text needs one more way of looking at it."""
     secret = [field for field in fields if field.kind == "secret"]
-    return [
-        *((NAMED, pattern) for pattern in named_patterns(secret)),
-        *((FLAG, pattern) for pattern in flag_patterns(secret)),
-        (OBJECT, r'\{\s{0,16}"'),
-    ]
+    return {
+        NAMED: named_patterns(secret),
+        FLAG: flag_patterns(secret),
+        OBJECT: [r'\{\s{0,16}"'],
+    }

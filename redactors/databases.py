@@ -8,6 +8,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,21 @@ import platformdirs
 from redactors.errors import RulesetError
 
 
-def pattern_database(named: Sequence[tuple[str, str]], flags: int = 0) -> Any:
-    """A database over `(name, pattern)`, ids by index; over bytes, `^` and `$` at every line.
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A pattern to scan for; matches of it report `id`.  `name` is for error messages."""
+
+    name: str
+    pattern: str
+    id: int
+
+
+def pattern_database(patterns: Sequence[Scanned], flags: int = 0) -> Any:
+    """A database over bytes, in which `^` and `$` match at every line.
 
     A pattern too large for the engine is approximated, never narrowed.  Raises RulesetError that
     names a pattern which cannot be compiled.
     """
-    patterns = [pattern.encode() for _, pattern in named]
     every = [flags | hyperscan.HS_FLAG_MULTILINE] * len(patterns)
     path = _path(patterns, every)
     kept = _read(path)
@@ -33,8 +42,7 @@ def pattern_database(named: Sequence[tuple[str, str]], flags: int = 0) -> Any:
     try:
         database = _built(patterns, every)
     except hyperscan.error:
-        for index, (name, _) in enumerate(named):
-            every[index] = _accepted(name, patterns[index], every[index])
+        every = [_accepted(each, flag) for each, flag in zip(patterns, every, strict=True)]
         database = _built(patterns, every)
     _write(path, hyperscan.dumpb(database))
     return database
@@ -42,39 +50,46 @@ def pattern_database(named: Sequence[tuple[str, str]], flags: int = 0) -> Any:
 
 def literal_database(literals: Sequence[bytes], *, caseless: bool = False) -> Any:
     """A database over literal bytes, ids by index."""
-    flags = hyperscan.HS_FLAG_CASELESS if caseless else 0
-    return _built(list(literals), [flags] * len(literals), literal=True)
-
-
-def _built(patterns: Sequence[bytes], flags: Sequence[int], *, literal: bool = False) -> Any:
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(
-        expressions=list(patterns),
-        ids=list(range(len(patterns))),
-        elements=len(patterns),
-        flags=list(flags),
-        literal=literal,
+        expressions=list(literals),
+        ids=list(range(len(literals))),
+        elements=len(literals),
+        flags=[hyperscan.HS_FLAG_CASELESS if caseless else 0] * len(literals),
+        literal=True,
     )
     return database
 
 
-def _accepted(name: str, pattern: bytes, flags: int) -> int:
-    """The flags under which the engine takes `pattern`."""
+def _built(patterns: Sequence[Scanned], flags: Sequence[int]) -> Any:
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(
+        expressions=[each.pattern.encode() for each in patterns],
+        ids=[each.id for each in patterns],
+        elements=len(patterns),
+        flags=list(flags),
+    )
+    return database
+
+
+def _accepted(each: Scanned, flags: int) -> int:
+    """The flags under which the engine takes the pattern."""
     for attempt in (flags, flags | hyperscan.HS_FLAG_PREFILTER):
         try:
-            _built([pattern], [attempt])
+            _built([each], [attempt])
         except hyperscan.error:
             continue
         return attempt
-    raise RulesetError(f"{name}: pattern cannot be compiled to scan with")
+    raise RulesetError(f"{each.name}: pattern cannot be compiled to scan with")
 
 
-def _path(patterns: Sequence[bytes], flags: Sequence[int]) -> Path:
+def _path(patterns: Sequence[Scanned], flags: Sequence[int]) -> Path:
     """Where the database is kept: by its patterns, the engine and the machine it was built for."""
     digest = hashlib.sha256(f"{version('hyperscan')} {platform.machine()}".encode())
     digest.update(hashlib.sha256(_cpu_flags()).digest())
-    for pattern, flag in zip(patterns, flags, strict=True):
-        digest.update(b"%d %d " % (flag, len(pattern)) + pattern)
+    for each, flag in zip(patterns, flags, strict=True):
+        pattern = each.pattern.encode()
+        digest.update(b"%d %d %d " % (each.id, flag, len(pattern)) + pattern)
     return platformdirs.user_cache_path("redactory") / "hyperscan" / f"{digest.hexdigest()}.hs"
 
 

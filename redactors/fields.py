@@ -6,6 +6,7 @@ from typing import Final
 
 from redactors.names import normalise, tails
 from redactors.ruleset import FieldRule
+from redactors.spelling import spelling
 
 _PAIR_NAMES: Final = frozenset(
     ["name", "key", "header", "headername", "field", "fieldname", "param", "parameter", "k",
@@ -62,12 +63,14 @@ class Roles(dict[str, Role | None]):
         if not found:
             return None
         whole, bare = found[0], found[0].rstrip("0123456789")
-        named = self._exact.get(whole) or self._exact.get(bare)
-        if named is not None and not self._excepted(named, found, whole, bare):
-            return named
-        for tail in sorted(found, key=len, reverse=True):
-            rule = self._tails.get(tail)
-            if rule is not None and not self._excepted(rule, found, whole, bare):
+        exact = [(listed, self._exact.get(listed)) for listed in (whole, bare)]
+        tailed = [(tail, self._tails.get(tail)) for tail in sorted(found, key=len, reverse=True)]
+        for listed, rule in (*exact, *tailed):
+            if (
+                rule is not None
+                and spelling(listed).search(name)
+                and not self._excepted(rule, found, whole, bare)
+            ):
                 return rule
         return None
 

@@ -1,17 +1,26 @@
 """Finds what the pattern rules find: candidates by hyperscan, exact spans by RE2."""
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import hyperscan
+
 from redactors.compiled import Compiled, Matcher
+from redactors.errors import Unexaminable
 from redactors.masks import Masks
 from redactors.memory import RunMemory
 from redactors.overlaps import Finding
 
 MEMORY: Final = "memory"
 _RETRY_SPAN_BYTES: Final = 512
+_SHIFT: Final = 32
+_END_MASK: Final = (1 << _SHIFT) - 1
+# A text with more hits than these is refused: the work stays linear, and small, in its length.
+_MIN_HITS: Final = 10_000
+_BYTES_PER_HIT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +61,9 @@ class Finder:
         ]
         whole = "".join(joined)
         data = whole.encode("utf-8", "surrogatepass")
-        hits: list[tuple[int, int]] = []
-        self._compiled.database.scan(data, match_event_handler=_collect, context=hits)
-        if self._memory:
-            hits += ((len(self._signals) - 1, end) for end in self._memory.ends(data))
-        if not hits:
+        hits = _Hits(array("Q"), _MIN_HITS + len(data) // _BYTES_PER_HIT)
+        self._scan(data, hits)
+        if not hits.places:
             return {}
         sizes = map(len, joined) if len(data) == len(whole) else map(_size_bytes, joined)
         starts = [0]
@@ -66,8 +73,17 @@ class Finder:
             index: self._confirm(
                 data[starts[index] : starts[index + 1] - 1], cells[index].text, leads[index], ids
             )
-            for index, ids in _by_cell(hits, starts).items()
+            for index, ids in _by_cell(hits.places, starts).items()
         }
+
+    def _scan(self, data: bytes, hits: "_Hits") -> None:
+        try:
+            self._compiled.database.scan(data, match_event_handler=_collect, context=hits)
+        except hyperscan.ScanTerminated:
+            raise Unexaminable("too-dense") from None
+        if self._memory:
+            index = len(self._signals) - 1
+            hits.places.extend(index << _SHIFT | end for end in self._memory.ends(data))
 
     def _confirm(self, data: bytes, text: str, lead: str, ids: dict[int, list[int]]) -> Found:
         matchers = self._compiled.matchers
@@ -83,7 +99,7 @@ class Finder:
                 lowered = lowered or data.lower()
                 if not any(word in lowered for word in matcher.keywords):
                     continue
-            for start, end in spans(matcher, data):
+            for start, end in spans(matcher, data, ids[index]):
                 span = in_text(found, start, end)
                 if span is not None and not self.allowed(text[slice(*span)]):
                     found.findings.append(Finding(*span, matcher.rule, index))
@@ -110,37 +126,70 @@ def in_text(found: Found, start: int, end: int) -> tuple[int, int] | None:
     return _code_points(found.data[found.lead :], start, end)
 
 
-def _collect(index: int, _start: int, end: int, _flags: int, hits: list[tuple[int, int]]) -> None:
-    hits.append((index, end))
+@dataclass(slots=True)
+class _Hits:
+    """Where patterns may end, each packed as `pattern << _SHIFT | end`."""
+
+    places: "array[int]"
+    most: int
+
+
+def _collect(index: int, _start: int, end: int, _flags: int, hits: _Hits) -> bool:
+    """Notes one hit; True stops the scan: the text is too dense to be examined."""
+    hits.places.append(index << _SHIFT | end)
+    return len(hits.places) > hits.most
 
 
 def _size_bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _by_cell(
-    hits: Sequence[tuple[int, int]], starts: Sequence[int]
-) -> dict[int, dict[int, list[int]]]:
-    """By cell and pattern, where in the cell its matches end."""
+def _by_cell(places: "array[int]", starts: Sequence[int]) -> dict[int, dict[int, list[int]]]:
+    """By cell and pattern, where in the cell its matches may end."""
     found: dict[int, dict[int, list[int]]] = {}
-    for pattern, end in hits:
+    for place in places:
+        end = place & _END_MASK
         cell = bisect_right(starts, end - 1) - 1
-        found.setdefault(cell, {}).setdefault(pattern, []).append(end - starts[cell])
+        found.setdefault(cell, {}).setdefault(place >> _SHIFT, []).append(end - starts[cell])
     return found
 
 
-def spans(matcher: Matcher, data: bytes) -> Iterator[tuple[int, int]]:
-    """Where the rule's group stands, in bytes, for every match that passes its conditions."""
-    position, group = 0, matcher.rule.group
-    while (match := matcher.exact.search(data, position)) is not None:
-        start, end = match.span()
-        if matcher.excuses(data[start:end]):
-            position = max(end, start + 1)
-        elif matcher.accepts(match.group(group) or b""):
-            yield match.span(group)
-            position = max(end, start + 1)
-        else:  # another may begin inside the one refused
-            position = start + 1 if end - start <= _RETRY_SPAN_BYTES else end
+def spans(
+    matcher: Matcher, data: bytes, ends: Sequence[int] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Where the rule's group stands, in bytes, for every match that passes its conditions.
+
+    `ends` are where the scanned form of the pattern ends, and the exact match is searched around
+    them; None: anywhere.
+    """
+    group, reached = matcher.rule.group, 0
+    whole = [(0, len(data))]
+    for low, high in whole if ends is None else _windows(matcher.longest, ends, len(data)):
+        position = max(low, reached)
+        while (match := matcher.exact.search(data, position, high)) is not None:
+            start, end = match.span()
+            if matcher.excuses(data[start:end]):
+                position = max(end, start + 1)
+            elif matcher.accepts(match.group(group) or b""):
+                yield match.span(group)
+                position = max(end, start + 1)
+            else:  # another may begin inside the one refused
+                position = start + 1 if end - start <= _RETRY_SPAN_BYTES else end
+        reached = position
+
+
+def _windows(width: int | None, ends: Sequence[int], size: int) -> list[tuple[int, int]]:
+    """The stretches in which a match of at most `width` bytes can stand around one of `ends`."""
+    if width is None or 2 * width >= size:
+        return [(0, size)]
+    windows: list[tuple[int, int]] = []
+    for end in sorted(ends):
+        low, high = max(0, end - width - 1), min(size, end + width + 1)
+        if windows and low <= windows[-1][1]:
+            windows[-1] = (windows[-1][0], high)
+        else:
+            windows.append((low, high))
+    return windows
 
 
 def _code_points(data: bytes, start: int, end: int) -> tuple[int, int]:
