@@ -1,0 +1,76 @@
+"""What a lake holds, compared with what was sent: the verdict after a schedule."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from crash.canaries import Search
+from crash.traffic import Sent
+
+from pipeline.lake.datasets import dataset
+from pipeline.lake.live import open_lake
+from pipeline.lake.verify import Checks, verify
+
+Place = tuple[int, int]
+"""(partition, offset)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """All empty or zero: every message is in the lake once, as it should be, and nothing is raw.
+
+    `lost` are places that should hold a row and do not, `invented` those that hold one and should
+    not; `refused` counts events that came after their deadline, which hold none.
+    """
+
+    sent: int
+    lost: int
+    doubled: tuple[Place, ...]
+    invented: tuple[Place, ...]
+    changed: tuple[Place, ...]
+    raw: tuple[str, ...]
+    findings: tuple[str, ...]
+
+    @property
+    def is_good(self) -> bool:
+        wrong = (self.lost, self.doubled, self.invented, self.changed, self.raw, self.findings)
+        return not any(wrong)
+
+
+def judge(
+    lake: Path, keys: Path, sent: Mapping[Place, Sent], search: Search, *folders: Path
+) -> Verdict:
+    """Verifies the lake, compares it with what was sent, and searches it and `folders`."""
+    report = verify(str(lake), Checks.of(keys=keys, rules=None, leaks=True, processes=1))
+    opened = open_lake(lake)
+    columns = ["kafka_partition", "kafka_offset"]
+    events = dataset(opened, "events").to_table(columns=[*columns, "event_id", "body"])
+    letters = dataset(opened, "dead_letters").to_table(columns=columns).to_pylist()
+    rows = {(row["kafka_partition"], row["kafka_offset"]): row for row in events.to_pylist()}
+    bad = {(row["kafka_partition"], row["kafka_offset"]) for row in letters}
+    counted = Counter(
+        (row["kafka_partition"], row["kafka_offset"]) for row in [*events.to_pylist(), *letters]
+    )
+    expected_events = {at for at, each in sent.items() if each.kind in ("clean", "canary")}
+    expected_bad = {at for at, each in sent.items() if each.kind == "bad"}
+    not_stored = sum(each.refused + each.expired + each.removed for each in report.partitions)
+    missing = (expected_events - rows.keys()) | (expected_bad - bad)
+    return Verdict(
+        sent=len(sent),
+        lost=len(missing) - not_stored,
+        doubled=tuple(sorted(at for at, count in counted.items() if count > 1)),
+        invented=tuple(sorted((rows.keys() - expected_events) | (bad - expected_bad))),
+        changed=tuple(
+            sorted(at for at, row in rows.items() if at in sent and _is_changed(sent[at], row))
+        ),
+        raw=tuple(f"{s} in {path}" for s, path in search.in_folders(lake, *folders).items()),
+        findings=tuple(f"{found.code} {found.path}" for found in report.violations),
+    )
+
+
+def _is_changed(sent: Sent, row: Mapping[str, str]) -> bool:
+    """Whether a row is not its message: another id, a clean body not as sent, a canary left."""
+    is_same = hashlib.sha256(row["body"].encode()).hexdigest() == sent.body_sha256
+    return row["event_id"] != sent.event_id or is_same != (sent.kind == "clean")

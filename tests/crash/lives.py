@@ -1,0 +1,124 @@
+"""Workers that die when they are told to: the product's worker with a fault planned into it.
+
+Lives are forked from one server process that has imported everything, so each takes a second.
+"""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import psutil
+from crash.schedules import Fault
+from running import until
+
+from pipeline import faultpoints
+from pipeline.config import IngestConfig
+
+_SERVER = get_context("forkserver")
+_SERVER.set_forkserver_preload(["pipeline.worker"])
+
+
+@dataclass
+class Life:
+    """One worker process; `said` what it told its supervisor."""
+
+    process: ForkServerProcess
+    folder: Path
+    fault: Fault | None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was frozen and still is."""
+        try:
+            return bool(psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED)
+        except psutil.NoSuchProcess:
+            return False
+
+    @property
+    def is_over(self) -> bool:
+        return not self.process.is_alive()
+
+    @property
+    def is_struck(self) -> bool:
+        """Whether the fault came to pass."""
+        return self.is_stopped or self.process.exitcode == -signal.SIGKILL
+
+    @property
+    def said(self) -> list[dict[str, Any]]:
+        lines = (self.folder / "stdout").read_text(errors="replace").splitlines()
+        return [json.loads(line) for line in lines if line.startswith('{"kind"')]
+
+    @property
+    def error(self) -> str | None:
+        """The code of what it ended with; Beam tells the same again in its own words."""
+        return next((line["code"] for line in self.said if line["kind"] == "error"), None)
+
+    def end(self) -> None:
+        """Asks it to end as a supervisor does, and waits until it has."""
+        if self.process.is_alive():
+            self.process.terminate()
+        until(lambda: self.is_over, f"the worker in {self.folder.name} ends")
+
+    def thaw(self) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+def begin(
+    config: IngestConfig, folder: Path, fault: Fault | None = None, clock_step_s: float = 0.0
+) -> Life:
+    """Starts a worker that works in `folder` and whose clock is off by `clock_step_s`."""
+    folder.mkdir(parents=True)
+    process = _SERVER.Process(
+        target=_live, args=(config.to_json(), str(folder), fault, clock_step_s), daemon=True
+    )
+    process.start()
+    return Life(process, folder, fault)
+
+
+def _live(config: str, folder: str, fault: Fault | None, clock_step_s: float) -> None:
+    from pipeline import worker
+
+    # The compiled rules alone are shared: compiling them takes longer than a life.
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    os.environ.update(HOME=folder, TMPDIR=folder, XDG_CACHE_HOME=cache)
+    tempfile.tempdir = None
+    os.chdir(folder)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    _step_clock(clock_step_s)
+    faultpoints.install(_Striking(fault) if fault else None)
+    reading, writing = os.pipe()  # stays open: a worker ends when its supervisor is gone
+    os.write(writing, f"{config}\n".encode())
+    sys.stdin = os.fdopen(reading)
+    sys.exit(worker.main())
+
+
+class _Striking:
+    def __init__(self, fault: Fault) -> None:
+        self._fault, self._left = fault, fault.occurrence
+
+    def __call__(self, point: str) -> None:
+        if point != self._fault.point:
+            return
+        self._left -= 1
+        if self._left == 0:
+            how = signal.SIGKILL if self._fault.action == "kill" else signal.SIGSTOP
+            os.kill(os.getpid(), how)
+
+
+def _step_clock(step_s: float) -> None:
+    real_ns = time.time_ns
+    time.time_ns = lambda: real_ns() + int(step_s * 1e9)

@@ -1,0 +1,68 @@
+"""What happens to the workers in one run of the fault harness: chosen by a seed, nothing else."""
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+from pipeline.faultpoints import POINTS
+
+Action = Literal["kill", "freeze"]
+
+INSTANCES = 2
+ROUNDS = 4
+
+_MOST = {"read": 6, "redact": 150, "claim": 2}
+"""How often a worker surely passes a point's step in one life; every other step: 8 times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """At its `occurrence`-th passing of `point` (from 1) a worker is killed or stopped."""
+
+    point: str
+    occurrence: int
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One life of each instance (None: nothing happens to it), both at the same time.
+
+    `successor` befalls the worker that takes over from a frozen one; `clock_steps_s` are how far
+    the clocks of the two are off.
+    """
+
+    faults: tuple[Fault | None, ...]
+    successor: Fault | None
+    clock_steps_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    seed: int
+    rounds: tuple[Round, ...]
+
+
+def schedule(seed: int) -> Schedule:
+    """The schedule of a seed; consecutive seeds kill, then freeze, at one point after another."""
+    rng = random.Random(seed)
+    first: Action = "freeze" if seed // len(POINTS) % 2 else "kill"
+    faults = [_fault(rng, POINTS[seed % len(POINTS)], first)]
+    faults += [_fault(rng, rng.choice(POINTS), _action(rng)) for _ in range(ROUNDS - 1)]
+    return Schedule(seed, tuple(_round(rng, fault) for fault in faults))
+
+
+def _round(rng: random.Random, fault: Fault) -> Round:
+    beside = _fault(rng, rng.choice(POINTS), "kill") if rng.random() < 0.5 else None
+    successor = _fault(rng, rng.choice(POINTS), "kill") if rng.random() < 0.3 else None
+    faults: tuple[Fault | None, ...] = (fault, beside)
+    steps_s = tuple(rng.choice([0.0, 0.0, -3600.0, 86_400.0]) for _ in faults)
+    return Round(faults if rng.random() < 0.5 else faults[::-1], successor, steps_s)
+
+
+def _action(rng: random.Random) -> Action:
+    return "kill" if rng.random() < 0.6 else "freeze"
+
+
+def _fault(rng: random.Random, point: str, action: Action) -> Fault:
+    return Fault(point, rng.randint(1, _MOST.get(point.partition(".")[0], 8)), action)
