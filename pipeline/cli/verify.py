@@ -27,17 +27,38 @@ def verify(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes (default: one per core).")
     ] = None,
+    against_topic: Annotated[
+        bool, typer.Option("--against-topic", help="Compare with what the topic still has.")
+    ] = False,
+    bootstrap: Annotated[
+        str | None, typer.Option(help="Brokers, host:port[,host:port], for --against-topic.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Client settings for Kafka: security.protocol, SASL, TLS.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as an object.")] = False,
 ) -> None:
     """Prove the lake: log, files and offsets as committed, and no rule finds anything in a row.
 
     Exit code 1 if something is wrong; what only newer rules find is an advisory.
     """
+    from pipeline.errors import UsageError
+    from pipeline.lake.proof.topic import Source
     from pipeline.lake.showing import print_report, progress_bar, report_as_json
     from pipeline.lake.verify import Checks
     from pipeline.lake.verify import verify as run
 
-    checks = Checks.of(keys=keys, rules=rules, leaks=not structure_only, processes=processes)
+    if against_topic != (bootstrap is not None):
+        raise UsageError(
+            "--against-topic and --bootstrap go together", code="usage", hint="give both or none"
+        )
+    checks = Checks.of(
+        keys=keys,
+        rules=rules,
+        leaks=not structure_only,
+        processes=processes,
+        topic=Source(bootstrap, config) if bootstrap is not None else None,
+    )
     with progress_bar("checking files") as progress:
         report = run(lake, checks, progress)
     if as_json:

@@ -17,8 +17,9 @@ def write_checkpoint(store: Store, topic: str, partition: int) -> Checkpoint | N
     swept = swept_rows(read_rewrites(store))
     before = history.checkpoint
     every = list(history.files())
-    files = tuple(file for file in every if file.path not in swept and file.table != "runs")
-    removed = sum(file.rows for file in every if file.path in swept and file.table != "runs")
+    files = tuple(file for file in every if swept.get(file.path, 0) < file.rows)
+    stored = sum(file.rows for file in files if file.table != "runs")
+    removed = sum(file.rows for file in every if file.table != "runs") - stored
     checkpoint = Checkpoint(
         topic,
         last.topic_id,
@@ -27,7 +28,7 @@ def write_checkpoint(store: Store, topic: str, partition: int) -> Checkpoint | N
         history.start or 0,
         last.end,
         files,
-        rows=sum(file.rows for file in files),
+        rows=stored,
         removed=removed + (before.removed if before else 0),
         refused=sum(c.counts.get("refused", 0) for c in history.commits)
         + (before.refused if before else 0),

@@ -134,7 +134,9 @@ class RewriteIntent:
 class Rewrite:
     """What a rewriter did to a bucket: `removed` files are gone for good, `added` replace them.
 
-    `abandoned`: the intent was another rewriter's that never finished; nothing was done.
+    `origins` says for each added file how many of its rows came from each slice's own file; where
+    it is empty, the one added file has every row of those removed.  `abandoned`: the intent was
+    another rewriter's that never finished; nothing was done.
     """
 
     table: Table
@@ -147,6 +149,7 @@ class Rewrite:
     previous: str
     removed: tuple[FileEntry, ...] = ()
     added: tuple[FileEntry, ...] = ()
+    origins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     abandoned: bool = False
     format: int = FORMAT
 

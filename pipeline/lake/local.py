@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import obstore.store
@@ -31,6 +32,18 @@ class LocalStore(Store):
                     hint="check --lake; `redactory ingest` makes a lake",
                 )
             return LocalStore(root)
+
+    def folders(self, folder: str) -> list[str]:
+        with lake_errors():
+            try:
+                with os.scandir(self.root / folder) as found:
+                    return sorted(f"{folder}/{item.name}" for item in found if item.is_dir())
+            except FileNotFoundError:
+                return []
+
+    def remove_empty(self, folder: str) -> None:
+        with suppress(OSError):  # somebody has just put a file there, or removed the folder
+            (self.root / folder).rmdir()
 
     def put_tmp(self, key: str, data: bytes) -> None:
         path = self.root / key

@@ -1,11 +1,15 @@
 """Numbered entries in a folder, each an intent and then a commit, written where nothing stands."""
 
 import json
+from typing import TYPE_CHECKING
 
 from pipeline.errors import LogError
-from pipeline.lake.entries import Entry, encode
+from pipeline.lake.entries import encode
 from pipeline.lake.layout import EntryKind
 from pipeline.lake.store import Store
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class NumberedLog:
@@ -21,10 +25,10 @@ class NumberedLog:
         """The document of an entry; None if there is none."""
         return self.store.get_or_none(self.key(number, kind))
 
-    def write(self, number: int, kind: EntryKind, entry: Entry) -> bool:
+    def write(self, number: int, kind: EntryKind, entry: "DataclassInstance") -> bool:
         """Writes an entry, durable on return; False if another writer's stands in its place.
 
-        Finding the very same entry again is success: the first answer may have got lost.
+        The entry has a `claim`.  Finding the very same entry again is success: the first answer may have got lost.
         """
         document = encode(entry)
         if self.store.put_if_absent(self.key(number, kind), document):

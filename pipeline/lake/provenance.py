@@ -3,39 +3,89 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.errors import LogError
 from pipeline.lake.entries import FileEntry, Rewrite
+from pipeline.lake.layout import parse_data_file
+from pipeline.lake.store import VERIFY_HINT
+
+Origins = Mapping[str, int]
+"""Rows by the path of the slice's own file that they were first written to."""
+
+_ROW_ORDER = ("kafka_topic", "kafka_partition", "kafka_offset")
+
+
+def trace_origins(rewrites: Iterable[Rewrite]) -> dict[str, Origins]:
+    """The origins of every file that a rewrite added; those of one bucket come in order."""
+    rewrites = list(rewrites)
+    made = {path: origins for rewrite in rewrites for path, origins in rewrite.origins.items()}
+    for rewrite in rewrites:
+        for file in rewrite.added:
+            if file.path not in made:
+                made[file.path] = _sum_origins(rewrite.removed, made)
+    return made
+
+
+def origins_of(file: FileEntry, made: Mapping[str, Origins]) -> Origins:
+    """The origins of one file: a slice's own has itself."""
+    return made.get(file.path, {file.path: file.rows})
+
+
+def kept_origins(rows: pa.Table, kept: NDArray[np.bool_], origins: Origins) -> Origins:
+    """The origins of those rows of a file that are `kept`.
+
+    Slices follow one another in offset order, so sorted rows fall to sorted origins one by one.
+    """
+    if sum(origins.values()) != rows.num_rows:
+        raise LogError(
+            "a file has another number of rows than the files it was made from",
+            code="origins-differ",
+            hint=VERIFY_HINT,
+        )
+    keys = [(name, "ascending") for name in _ROW_ORDER if name in rows.column_names]
+    order = np.arange(rows.num_rows)
+    if len(keys) == len(_ROW_ORDER):
+        order = pa.compute.sort_indices(rows, sort_keys=keys).to_numpy()
+    paths = sorted(origins, key=_slice_order)
+    labels = np.repeat(np.arange(len(paths)), [origins[path] for path in paths])
+    counts = np.bincount(labels[kept[order]], minlength=len(paths))
+    return {path: int(count) for path, count in zip(paths, counts, strict=True) if count}
 
 
 def swept_rows(rewrites: Iterable[Rewrite]) -> dict[str, int]:
-    """Rows that rewrites removed for good, by the file that a slice had written them to.
-
-    A file that a rewrite made stands for the files it was made from.
-    """
-    made_from: dict[str, tuple[FileEntry, ...]] = {}
+    """Rows that rewrites removed for good, by the file that a slice had written them to."""
+    rewrites = list(rewrites)
+    made = trace_origins(rewrites)
     swept: Counter[str] = Counter()
     for rewrite in rewrites:
-        origins = _origins(rewrite.removed, made_from)
-        if rewrite.added:
-            made_from.update({entry.path: origins for entry in rewrite.added})
-        else:
-            swept.update({entry.path: entry.rows for entry in origins})
+        swept += _sum_origins(rewrite.removed, made) - _sum_origins(rewrite.added, made)
     return dict(swept)
 
 
-def _origins(
-    entries: Iterable[FileEntry], made_from: Mapping[str, tuple[FileEntry, ...]]
-) -> tuple[FileEntry, ...]:
-    return tuple(origin for entry in entries for origin in made_from.get(entry.path, (entry,)))
-
-
 def unequal_rewrites(rewrites: Iterable[Rewrite]) -> list[Rewrite]:
-    """Rewrites that replaced files by others with another number of rows."""
+    """Rewrites whose added files hold other rows than they say, or more than were removed."""
+    rewrites = list(rewrites)
+    made = trace_origins(rewrites)
     return [
         rewrite
         for rewrite in rewrites
-        if rewrite.added and _rows(rewrite.removed) != _rows(rewrite.added)
+        if any(file.rows != sum(made[file.path].values()) for file in rewrite.added)
+        or _sum_origins(rewrite.added, made) - _sum_origins(rewrite.removed, made)
     ]
 
 
-def _rows(entries: Iterable[FileEntry]) -> int:
-    return sum(entry.rows for entry in entries)
+def _sum_origins(files: Iterable[FileEntry], made: Mapping[str, Origins]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for file in files:
+        total.update(origins_of(file, made))
+    return total
+
+
+def _slice_order(path: str) -> tuple[str, int, int]:
+    file = parse_data_file(path)
+    if file is None:
+        raise LogError(f"{path} is no file of a slice", code="bad-path", hint=VERIFY_HINT)
+    return file.topic, file.partition, file.number

@@ -4,10 +4,10 @@ One rewriter works on a bucket at a time, by a numbered log of its own as the pa
 A file name is never used twice, so a rewriter that was only frozen can do no harm.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipeline.errors import LostPartition
+from pipeline.errors import LakeError, LostPartition
 from pipeline.faultpoints import at
 from pipeline.lake.entries import FileEntry, Rewrite, RewriteIntent, decode, digest, encode
 from pipeline.lake.layout import Bucket, EntryKind
@@ -35,13 +35,9 @@ class BucketLog:
 
         Plan only after this: no other rewriter changes the bucket any more, writers only add.
         """
+        self.close_left(claim)
         last = self._entries.last_number(1)
         previous = self._digest(last, "commit") if last else ""
-        if (open_document := self._entries.read(last + 1, "intent")) is not None:
-            left = decode(RewriteIntent, open_document)
-            closing = self._entry(left, claim, digest(open_document), abandoned=True)
-            self._write_commit(closing)
-            last, previous = last + 1, digest(encode(closing))
         intent = RewriteIntent(
             self.bucket.table,
             self.bucket.retention_class,
@@ -58,23 +54,49 @@ class BucketLog:
         at("rewrite-intent.after")
         return Claim(intent, digest(encode(intent)))
 
+    def close_left(self, claim: str, *, before_us: int | None = None) -> None:
+        """Closes the claim of a rewriter that has not finished, if it began before `before_us`."""
+        number = self._entries.last_number(1) + 1
+        document = self._entries.read(number, "intent")
+        if document is None:
+            return
+        left = decode(RewriteIntent, document)
+        if before_us is None or left.now_us < before_us:
+            self._write_commit(self._entry(left, claim, digest(document), abandoned=True))
+
+    def last_number(self) -> int:
+        """The number of the last finished rewrite, 0 if there was none."""
+        return self._entries.last_number(1)
+
+    def rewrites(self, after: int = 0) -> tuple[Rewrite, ...]:
+        """The finished rewrites whose number is above `after`, in order."""
+        numbers = range(after + 1, self.last_number() + 1)
+        documents = (self.store.get(self._entries.key(number, "commit")) for number in numbers)
+        return tuple(decode(Rewrite, document) for document in documents)
+
     def finish(
-        self, claim: Claim, removed: Iterable[FileEntry], added: Iterable[FileEntry]
+        self,
+        claim: Claim,
+        removed: Iterable[FileEntry],
+        added: Iterable[FileEntry],
+        origins: Mapping[str, Mapping[str, int]] | None = None,
     ) -> Rewrite:
-        """Makes the rewrite part of the lake, then deletes what it removed."""
+        """Makes the rewrite part of the lake, then deletes what it removed.
+
+        A file that cannot be deleted does not keep the others: the first error is raised at last.
+        """
         entry = self._entry(
             claim.intent,
             claim.intent.claim,
             claim.intent_digest,
             removed=tuple(removed),
             added=tuple(added),
+            origins=origins or {},
         )
         at("rewrite-commit.before")
         self._write_commit(entry)
         at("rewrite-commit.after")
-        for file in entry.removed:
-            self.store.delete(file.path)
-            at("remove.after")
+        delete_all(self.store, [file.path for file in entry.removed])
         return entry
 
     def _write_commit(self, entry: Rewrite) -> None:
@@ -89,6 +111,7 @@ class BucketLog:
         *,
         removed: tuple[FileEntry, ...] = (),
         added: tuple[FileEntry, ...] = (),
+        origins: Mapping[str, Mapping[str, int]] | None = None,
         abandoned: bool = False,
     ) -> Rewrite:
         return Rewrite(
@@ -102,6 +125,7 @@ class BucketLog:
             previous,
             removed,
             added,
+            origins or {},
             abandoned,
         )
 
@@ -114,3 +138,16 @@ class BucketLog:
             code="lost-bucket",
             hint="let it finish, then run this again",
         )
+
+
+def delete_all(store: Store, keys: Iterable[str]) -> None:
+    """Deletes every file that can be deleted, then raises the first error, if there was one."""
+    errors: list[LakeError] = []
+    for key in keys:
+        try:
+            store.delete(key)
+        except LakeError as error:
+            errors.append(error)
+        at("remove.after")
+    if errors:
+        raise errors[0]

@@ -74,6 +74,8 @@ def print_report(report: Report) -> None:
         console.print(f"NOT as committed: {len(report.violations)} violations{at} ({checked})")
     else:
         console.print(f"as committed: {checked}, every offset accounted for exactly once")
+    if report.compared:
+        console.print(f"{report.compared:,} records compared with the topic")
 
 
 def _finding_as_dict(found: Finding) -> dict[str, Any]:

@@ -87,6 +87,9 @@ class Store:
         with lake_errors():
             return sorted(self.objects.list_with_delimiter(folder)["common_prefixes"])
 
+    def remove_empty(self, folder: str) -> None:
+        """Removes a folder if nothing lies in it; an object store has none."""
+
     def delete(self, key: str) -> None:
         """Removes an object; one that is gone already is no error."""
         with lake_errors(), suppress(*_MISSING):

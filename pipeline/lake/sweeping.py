@@ -6,12 +6,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pipeline.lake.entries import FileEntry, Rewrite
-from pipeline.lake.layout import TMP, Bucket, parse_bucket
+from pipeline.lake.layout import TMP, Bucket, parse_bucket, parse_rewritten
 from pipeline.lake.live import Lake, read_lake
 from pipeline.lake.parquet import count_rows, from_parquet
 from pipeline.lake.rewriting import BucketLog
 from pipeline.lake.store import Store
 from pipeline.lake.writer import NewFile, file_entry, publish_files
+
+ABANDONED_US = 6 * 3_600_000_000
+"""Age from which an unfinished rewrite counts as given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,14 @@ class Rewriter:
         return log.finish(claim, live, publish_files(self.store, [merged]))
 
     def remove_strays(self) -> tuple[str, ...]:
-        """Deletes the files that are not part of the lake and never will be."""
+        """Deletes the files that are not part of the lake and never will be.
+
+        Rewrites that were begun long ago and never finished are closed first.
+        """
+        for key in read_lake(self.store).strays().pending:
+            if (rewritten := parse_rewritten(key)) is not None:
+                log = BucketLog(self.store, rewritten[0])
+                log.close_left(self.claim, before_us=self.now_us - ABANDONED_US)
         outside = read_lake(self.store).strays().outside
         for key in outside:
             self.store.delete(key)

@@ -5,7 +5,7 @@ Nothing is taken from the running parts: the log is read entry by entry and each
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -18,11 +18,12 @@ from pipeline.lake import layout
 from pipeline.lake.entries import Commit, Rewrite
 from pipeline.lake.history import partitions, read_rewrites
 from pipeline.lake.layout import document_key
-from pipeline.lake.live import find_strays
+from pipeline.lake.live import find_strays, read_lake
 from pipeline.lake.proof.accounting import account
 from pipeline.lake.proof.files import FileResult, FileTask, Origin, check_file
-from pipeline.lake.proof.findings import Finding, Report
+from pipeline.lake.proof.findings import Finding, PartitionReport, Report
 from pipeline.lake.proof.leaks import LeakCheck
+from pipeline.lake.proof.topic import Source, against_topic
 from pipeline.lake.proof.trail import Trail, read_trail
 from pipeline.lake.provenance import swept_rows, unequal_rewrites
 from pipeline.lake.store import Store
@@ -42,7 +43,8 @@ class Checks:
     """What to check beyond structure: paths, because worker processes load them themselves.
 
     `keys` is the key ring's file (None: keyed masks count as text); `newer` asks what the rules
-    in `rules` (None: the built-in ones) would find besides.
+    in `rules` (None: the built-in ones) would find besides; `topic` is where to compare with the
+    records (None: not asked for).
     """
 
     leaks: bool = True
@@ -50,10 +52,17 @@ class Checks:
     keys: Path | None = None
     rules: Path | None = None
     processes: int = os.cpu_count() or 1
+    topic: Source | None = None
 
     @classmethod
     def of(
-        cls, *, keys: Path | None, rules: Path | None, leaks: bool, processes: int | None
+        cls,
+        *,
+        keys: Path | None,
+        rules: Path | None,
+        leaks: bool,
+        processes: int | None,
+        topic: Source | None,
     ) -> "Checks":
         """The checks that a command line asks for; without `keys` the default ring, if any."""
         found = keys or default_key_file()
@@ -62,6 +71,7 @@ class Checks:
             keys=found if keys or found.exists() else None,
             rules=rules,
             processes=processes or os.cpu_count() or 1,
+            topic=topic,
         )
 
 
@@ -84,25 +94,32 @@ def verify(location: str, checks: Checks, progress: Progress = lambda done, tota
     for result in _check_files(location, tasks, checks):
         results.append(result)
         progress(len(results), len(tasks))
-    reports = []
-    for trail in trails:
-        at = trail.topic, trail.partition
-        found = [result.offsets[at] for result in results if at in result.offsets]
-        stored = np.concatenate(found) if found else np.array([], np.int64)
-        reports.append(account(trail, stored, swept, trail.findings))
-        findings += trail.findings
+    partition_reports = tuple(_account(trail, results, swept) for trail in trails)
+    is_log_whole = not any(trail.findings for trail in trails)
+    findings += [finding for trail in trails for finding in trail.findings]
     findings += _missing_documents(store, trails)
     findings += [finding for result in results for finding in result.findings]
     next_numbers = {(trail.topic, trail.partition): trail.next_number for trail in trails}
     strays = find_strays(store, {task.entry.path for task in tasks}, next_numbers, rewrites)
     findings += [Finding(code="file-outside", path=path) for path in strays.outside]
+    compared = 0
+    if checks.topic is not None and is_log_whole:
+        for batch in against_topic(read_lake(store), checks.topic):
+            compared += batch.records
+            findings += batch.findings
+    rows = sum(result.rows for result in results)
     return Report(
-        tuple(reports),
-        tuple(sorted(findings)),
-        len(tasks),
-        sum(result.rows for result in results),
-        strays.pending,
+        partition_reports, tuple(sorted(findings)), len(tasks), rows, strays.pending, compared
     )
+
+
+def _account(
+    trail: Trail, results: Iterable[FileResult], swept: Mapping[str, int]
+) -> PartitionReport:
+    at = trail.topic, trail.partition
+    found = [result.offsets[at] for result in results if at in result.offsets]
+    stored = np.concatenate(found) if found else np.array([], np.int64)
+    return account(trail, stored, swept, trail.findings)
 
 
 def _read_rewrites(store: Store, findings: list[Finding]) -> tuple[Rewrite, ...]:

@@ -90,7 +90,7 @@ def _stretch_of(commit: Commit) -> Stretch:
 
 
 def _swept(stretch: Stretch, swept: Mapping[str, int]) -> int:
-    return sum(swept.get(file.path, 0) for file in stretch.files)
+    return sum(swept.get(file.path, 0) for file in stretch.files if file.table != "runs")
 
 
 def _check_twice(trail: Trail, stored: Offsets, findings: list[Finding]) -> None:

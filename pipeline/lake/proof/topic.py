@@ -1,0 +1,166 @@
+"""The lake against the topic, for as long as the topic still has the records.
+
+Raw values are held in memory one batch at a time and go nowhere.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from duckdb import DuckDBPyConnection
+
+from pipeline.errors import LogError
+from pipeline.kafka import broker_error, client_config, describe_topic, watermarks
+from pipeline.lake.history import History
+from pipeline.lake.live import Lake
+from pipeline.lake.proof.compare import differs
+from pipeline.lake.proof.findings import Finding
+from pipeline.lake.query import connect
+from pipeline.slices import Gap
+from schemas import DecodeError, decode
+
+BATCH_RECORDS = 2_000
+POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the topics are: brokers, and a file with the client's settings, if any."""
+
+    bootstrap: str
+    client_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What came of one batch: how many records were compared, and what differed."""
+
+    records: int
+    findings: tuple[Finding, ...]
+
+
+def against_topic(lake: Lake, source: Source) -> Iterator[Compared]:
+    """Compares every record that the topics still have with its row.
+
+    Raises `LogError` for a topic that was deleted and made again, `BrokerError` if it is away.
+    """
+    with connect(lake) as session:
+        for history in lake.histories:
+            _check_identity(history, source)
+            consumer = Consumer(_settings(source))
+            try:
+                yield from _compare_partition(history, consumer, session)
+            finally:
+                consumer.close()
+
+
+def _check_identity(history: History, source: Source) -> None:
+    topic = describe_topic(source.bootstrap, history.topic, source.client_file)
+    if history.position.topic_id not in ("", topic.topic_id):
+        raise LogError(
+            f"the topic {history.topic} was deleted and made again since it was read",
+            code="topic-recreated",
+            hint="its records are gone: verify without --against-topic",
+        )
+
+
+def _settings(source: Source) -> dict[str, Any]:
+    return client_config(
+        source.bootstrap,
+        source.client_file,
+        **{
+            "group.id": "redactory-verify",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        },
+    )
+
+
+def _compare_partition(
+    history: History, consumer: Consumer, session: DuckDBPyConnection
+) -> Iterator[Compared]:
+    end = history.position.next_offset
+    if end is None or history.start is None:
+        return
+    low, _ = watermarks(consumer, history.topic, history.partition)
+    start = max(low, history.start)
+    if start >= end:
+        return
+    consumer.assign([TopicPartition(history.topic, history.partition, start)])
+    while True:
+        batch = consumer.consume(BATCH_RECORDS, POLL_S)
+        records = [message for message in batch if message.error() is None]
+        inside = [message for message in records if _offset(message) < end]
+        if inside:
+            yield _compare_batch(history, inside, session)
+        if len(inside) < len(records) or _is_at_end(batch, history.topic):
+            return
+
+
+def _is_at_end(batch: list[Message], topic: str) -> bool:
+    for message in batch:
+        if (error := message.error()) is not None:
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise broker_error(error, topic)
+            return True
+    return False
+
+
+def _compare_batch(
+    history: History, records: list[Message], session: DuckDBPyConnection
+) -> Compared:
+    first, last = _offset(records[0]), _offset(records[-1])
+    events = _rows(session, "events", history, first, last)
+    dead = _rows(session, "dead_letters", history, first, last)
+    gaps = [gap for commit in history.commits for gap in commit.gaps if gap.end > first]
+    findings = []
+    for record in records:
+        offset = _offset(record)
+        detail = _difference(record, events.get(offset), dead.get(offset), gaps)
+        if detail is not None:
+            place = history.topic, history.partition, offset
+            findings.append(Finding(*place, "topic-differs", detail=detail))
+    return Compared(len(records), tuple(findings))
+
+
+def _difference(
+    record: Message,
+    event: Mapping[str, Any] | None,
+    dead: Mapping[str, Any] | None,
+    gaps: list[Gap],
+) -> str | None:
+    """What is wrong about one record, in the name of a column; None if nothing is."""
+    value = record.value()
+    data = value.encode() if isinstance(value, str) else value
+    if event is not None:
+        try:
+            return differs(event, decode(data))
+        except DecodeError as error:
+            return f"the record is no event ({error.code})"
+    if dead is not None:
+        return None if dead["length_bytes"] == len(data or b"") else "length_bytes"
+    if any(gap.start <= _offset(record) < gap.end for gap in gaps):
+        return "declared a gap"
+    return None  # refused as expired, or removed since
+
+
+def _rows(
+    session: DuckDBPyConnection, table: str, history: History, first: int, last: int
+) -> dict[int, Mapping[str, Any]]:
+    sql = (
+        f"SELECT * FROM {table} WHERE kafka_topic = $1 AND kafka_partition = $2 "
+        "AND kafka_offset BETWEEN $3 AND $4"
+    )
+    found = session.sql(sql, params=[history.topic, history.partition, first, last])
+    assert found is not None
+    return {row["kafka_offset"]: row for row in found.to_arrow_table().to_pylist()}
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None
+    return offset
