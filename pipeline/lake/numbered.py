@@ -28,7 +28,8 @@ class NumberedLog:
     def write(self, number: int, kind: EntryKind, entry: "DataclassInstance") -> bool:
         """Writes an entry, durable on return; False if another writer's stands in its place.
 
-        The entry has a `claim`.  Finding the very same entry again is success: the first answer may have got lost.
+        The entry has a `claim`.  Finding the very same entry again is success: the first answer may
+        have got lost.
         """
         document = encode(entry)
         if self.store.put_if_absent(self.key(number, kind), document):

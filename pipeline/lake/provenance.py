@@ -45,10 +45,10 @@ def kept_origins(rows: pa.Table, kept: NDArray[np.bool_], origins: Origins) -> O
             code="origins-differ",
             hint=VERIFY_HINT,
         )
-    keys = [(name, "ascending") for name in _ROW_ORDER if name in rows.column_names]
     order = np.arange(rows.num_rows)
-    if len(keys) == len(_ROW_ORDER):
-        order = pa.compute.sort_indices(rows, sort_keys=keys).to_numpy()
+    if set(_ROW_ORDER) <= set(rows.column_names):
+        # The last key is the first to sort by.
+        order = np.lexsort([rows[name].to_numpy() for name in reversed(_ROW_ORDER)])
     paths = sorted(origins, key=_slice_order)
     labels = np.repeat(np.arange(len(paths)), [origins[path] for path in paths])
     counts = np.bincount(labels[kept[order]], minlength=len(paths))
