@@ -22,6 +22,7 @@ from redactors.proof import disproof
 from redactors.ruleset import ENGINE_VERSION, FieldRule, Rule, Ruleset
 from redactors.strict_yaml import Located, read_yaml
 from redactors.validators import DATA_VERSIONS
+from redactors.verdicts import is_proved, remember_proof
 
 DEFAULT_DIR: Final = Path(__file__).parent / "rulesets"
 LISTS: Final = ("rules", "fields", "recognizers", "keep", "allow")
@@ -161,11 +162,15 @@ def _first_problem(error: ValidationError) -> tuple[tuple[str | int, ...], str]:
 
 
 def _prove(ruleset: Ruleset, entries: list[_Entry]) -> None:
+    document = ruleset_document(ruleset) + orjson.dumps(dict(DATA_VERSIONS))
+    if is_proved(document):
+        return
     places = {entry.id: entry.place for entry in entries}
     declared: tuple[Rule | FieldRule, ...] = (*ruleset.rules, *ruleset.fields)
     for rule in declared:
         if reason := disproof(rule):
             raise places[rule.id].error(f"{rule.id}: {reason}")
+    remember_proof(document)
 
 
 def _extend(base: Ruleset, own: Ruleset) -> Ruleset:

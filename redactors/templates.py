@@ -32,7 +32,7 @@ ALPHABETS: Final[Mapping[str, str]] = {
     "HEX": "0123456789ABCDEF",
     "base32": string.ascii_uppercase + "234567",
     "base58": "".join(c for c in BASE62 if c not in "0OIl"),
-    "bech32": "023456789acdefghjklmnpqrstuvwxyz",
+    "BECH32": "023456789ACDEFGHJKLMNPQRSTUVWXYZ",
     "base62": BASE62,
     "base64": BASE62 + "+/",
     "base64url": BASE62 + "-_",

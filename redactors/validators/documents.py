@@ -178,4 +178,6 @@ def gb_utr(text: str) -> bool:
 def iso_7064(text: str) -> bool:
     """Whether `text` passes one of the check character systems of ISO/IEC 7064."""
     compact = compacted(text)
+    if len(_digits(compact)) < 9:
+        return False
     return any(system.is_valid(compact) for system in _ISO_7064)

@@ -4,6 +4,7 @@ import base64
 import binascii
 
 from redactors.validators.entropy import entropy_bits
+from redactors.validators.letters import wordlikeness
 from redactors.validators.opaque import opaque
 from redactors.validators.real import real
 
@@ -12,7 +13,8 @@ def base64_key(text: str) -> bool:
     """Whether `text` is base64 of random bytes: digits, both cases, and no words or path."""
     kinds = any(c.isdigit() for c in text) + any(c.islower() for c in text)
     kinds += any(c.isupper() for c in text)
-    return kinds == 3 and entropy_bits(text) > 4 and text.count("/") < 6 and real(text)
+    random = kinds == 3 and entropy_bits(text) > 4 and wordlikeness(text) < 0.3
+    return random and text.count("/") < 6 and real(text)
 
 
 def decoded_pair(text: str) -> bool:
