@@ -3,7 +3,8 @@
 import os
 import secrets
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import obstore.store
@@ -47,7 +48,7 @@ class LocalStore(Store):
 
     def put_tmp(self, key: str, data: bytes) -> None:
         path = self.root / key
-        with lake_errors():
+        with lake_errors(), _taken_if_gone():
             _make_folder(path.parent)
             # A published file shares its inode with the unfinished one: never write into it again.
             path.unlink(missing_ok=True)
@@ -69,18 +70,16 @@ class LocalStore(Store):
 
     def publish(self, tmp_key: str, key: str) -> bool:
         path = self.root / key
-        with lake_errors():
+        with lake_errors(), _taken_if_gone():
             _make_folder(path.parent)
             try:
                 os.link(self.root / tmp_key, path)
             except FileExistsError:
                 return False
-            except FileNotFoundError:
-                raise taken_over() from None
             return True
 
     def make_durable(self, keys: list[str]) -> None:
-        with lake_errors():
+        with lake_errors(), _taken_if_gone():
             for path in [self.root / key for key in keys]:
                 _flush(path)
             for folder in {(self.root / key).parent for key in keys}:
@@ -97,6 +96,15 @@ class LocalStore(Store):
     def remove_folder(self, folder: str) -> None:
         with lake_errors():
             shutil.rmtree(self.root / folder, ignore_errors=False, onerror=_unless_gone)
+
+
+@contextmanager
+def _taken_if_gone() -> Iterator[None]:
+    """Another writer renames our files away when it takes over, at any instant."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise taken_over() from None
 
 
 def _write(path: Path, data: bytes) -> None:
