@@ -48,12 +48,14 @@ def read_yaml(path: Path) -> Located:
         raise RulesetError(f"cannot be read: {error.strerror}", source=source) from None
     except UnicodeDecodeError:
         raise RulesetError("is not UTF-8", source=source) from None
+    except RecursionError:
+        raise RulesetError("is nested too deep", source=source) from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise RulesetError(f"not YAML: {error.problem}", source=source, line=line) from None
     if not isinstance(node, yaml.MappingNode):
         raise RulesetError("must be a mapping with `rules`", source=source, line=1)
-    return Located(_plain(node, source), source, node)
+    return Located(_plain(node, source, set()), source, node)
 
 
 def _child(node: yaml.Node, step: str | int) -> yaml.Node | None:
@@ -65,8 +67,15 @@ def _child(node: yaml.Node, step: str | int) -> yaml.Node | None:
     return None
 
 
-def _plain(node: yaml.Node, source: str) -> Any:
-    """JSON-like data of `node`; scalars by YAML's core schema, dates as text."""
+def _plain(node: yaml.Node, source: str, seen: set[int]) -> Any:
+    """JSON-like data of `node`; scalars by YAML's core schema, dates as text.
+
+    An alias is refused: a few lines of them stand for gigabytes.
+    """
+    if id(node) in seen:
+        line = int(node.start_mark.line) + 1
+        raise RulesetError("an alias stands for this; write it out", source=source, line=line)
+    seen.add(id(node))
     if isinstance(node, yaml.MappingNode):
         plain: dict[str, Any] = {}
         for key, value in node.value:
@@ -75,10 +84,10 @@ def _plain(node: yaml.Node, source: str) -> Any:
                 raise RulesetError("a key must be text", source=source, line=line)
             if key.value in plain:
                 raise RulesetError(f"key {key.value!r} stands twice", source=source, line=line)
-            plain[key.value] = _plain(value, source)
+            plain[key.value] = _plain(value, source, seen)
         return plain
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, source) for item in node.value]
+        return [_plain(item, source, seen) for item in node.value]
     return _scalar(node, source)
 
 

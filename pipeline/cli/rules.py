@@ -1,0 +1,102 @@
+"""`redactory rules`: look at the rules that decide what is masked."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from redactors.ruleset import Ruleset
+
+app = typer.Typer(no_args_is_help=True, help="Look at the rules that decide what is masked.")
+
+Source = Annotated[
+    Path | None,
+    typer.Option("--rules", "-r", help="A YAML file or a directory of them; default: built in."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def register(root: typer.Typer) -> None:
+    """Adds `rules` and its commands."""
+    root.add_typer(app, name="rules", rich_help_panel="Redact")
+
+
+@app.command()
+def check(rules: Source = None, as_json: AsJson = False) -> None:
+    """Run every rule against its own examples and compile all of them; exit 1 if one fails."""
+    import orjson
+
+    from redactors import Redactor, RulesetError, load_ruleset
+
+    try:
+        ruleset = load_ruleset(rules)
+        digest = Redactor(ruleset, None).digest
+    except RulesetError as error:
+        found = {"ok": False, "file": error.source, "line": error.line, "reason": error.reason}
+        typer.echo(orjson.dumps(found).decode() if as_json else f"failed: {error}")
+        raise typer.Exit(1) from None
+    counts = {kind: len(getattr(ruleset, kind)) for kind in ("rules", "fields", "recognizers")}
+    if as_json:
+        typer.echo(orjson.dumps({"ok": True, "digest": digest, **counts}).decode())
+        return
+    stated = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    typer.echo(f"{ruleset.name} {ruleset.version}: {stated}, each true to its examples")
+    typer.echo(f"digest {digest}")
+
+
+@app.command(name="list")
+def list_rules(rules: Source = None, as_json: AsJson = False) -> None:
+    """List the rules: what each finds and what is done about it."""
+    from redactors import load_ruleset
+
+    rows = _rows(load_ruleset(rules))
+    columns = ("id", "type", "kind", "label", "action", "reason")
+    if as_json:
+        import orjson
+
+        shown = [{column: row[column] for column in columns} for row in rows]
+        typer.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode())
+        return
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=SIMPLE)
+    for row in rows:
+        table.add_row(*(Text(str(row[column])) for column in columns))
+    Console().print(table)
+
+
+@app.command()
+def show(
+    rule_id: Annotated[str, typer.Argument(metavar="ID", help="The id of a rule or field rule.")],
+    rules: Source = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one rule in full, as it stands after defaults; its examples stay templates."""
+    import orjson
+    import yaml
+
+    from pipeline.errors import UsageError
+    from redactors import load_ruleset
+
+    row = next((row for row in _rows(load_ruleset(rules)) if row["id"] == rule_id), None)
+    if row is None:
+        raise UsageError(
+            f"there is no rule {rule_id}", code="no-such-rule", hint="redactory rules list"
+        )
+    if as_json:
+        typer.echo(orjson.dumps(row, option=orjson.OPT_INDENT_2).decode())
+        return
+    typer.echo(yaml.safe_dump(row, sort_keys=False, allow_unicode=True, width=96), nl=False)
+
+
+def _rows(ruleset: "Ruleset") -> list[dict[str, Any]]:
+    types = {"rules": "pattern", "fields": "field", "recognizers": "recognizer"}
+    return [
+        {"type": name, **entry.model_dump(mode="json", exclude_none=True)}
+        for kind, name in types.items()
+        for entry in getattr(ruleset, kind)
+    ]
