@@ -49,16 +49,11 @@ def pattern_database(patterns: Sequence[Scanned], flags: int = 0) -> Any:
 
 
 def literal_database(literals: Sequence[bytes], *, caseless: bool = False) -> Any:
-    """A database over literal bytes, ids by index."""
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(
-        expressions=list(literals),
-        ids=list(range(len(literals))),
-        elements=len(literals),
-        flags=[hyperscan.HS_FLAG_CASELESS if caseless else 0] * len(literals),
-        literal=True,
-    )
-    return database
+    """A database over literal bytes, ids by index; never kept on disk."""
+    flags = hyperscan.HS_FLAG_CASELESS if caseless else 0
+    spelled = ["".join(f"\\x{byte:02x}" for byte in literal) for literal in literals]
+    patterns = [Scanned("literal", pattern, index) for index, pattern in enumerate(spelled)]
+    return _built(patterns, [flags] * len(patterns))
 
 
 def _built(patterns: Sequence[Scanned], flags: Sequence[int]) -> Any:

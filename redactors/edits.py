@@ -3,6 +3,9 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
+
+_OWN_LAYERS: Final = ((), ("json",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +86,17 @@ def _original(
 
 
 def settled(edits: Sequence[Edit]) -> list[Edit]:
-    """The edits with their marks' places in the edited text; deeper layers have theirs already."""
-    done, shift = [], 0
+    """The edits of one text with their marks' places in it after all of them.
+
+    A document in a string is that string's own text; marks of deeper layers have places in those.
+    """
+    done: list[Edit] = []
+    shift = 0
     for edit in edits:
-        start = edit.start + shift + edit.lead
-        end = edit.start + shift + len(edit.text) - edit.lead
-        span = (None, None) if edit.whole else (start, end)
+        start = None if edit.whole else edit.start + shift + edit.lead
+        end = None if edit.whole else edit.start + shift + len(edit.text) - edit.lead
         marks = tuple(
-            mark if mark.layers else replace(mark, start=span[0], end=span[1])
+            replace(mark, start=start, end=end) if mark.layers in _OWN_LAYERS else mark
             for mark in edit.marks
         )
         done.append(replace(edit, marks=marks))

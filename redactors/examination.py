@@ -91,10 +91,8 @@ class Examination:
         return any(f.rule.kind == "secret" and f.rule.action != "keep" for f in findings)
 
     def _whole_text(self, text: str) -> list[Edit]:
-        nested = self._nested(text, 0)
-        if nested is not None:
-            return nested
-        return settled(self._settle(text, "", "", self._finder.find([Cell("", text)]).get(0), 0))
+        edits = self._look_again(text, "", None, 0)
+        return settled(self._settle(text, "", edits, 0)) if edits else []
 
     def _leaves(
         self, raw: str, leaves: list[Leaf], depth: int
@@ -107,13 +105,14 @@ class Examination:
         for leaf in leaves:
             if not leaf.text:
                 continue
-            edits = self._by_field(leaf) if leaf.rule is not None else None
+            edits = leaf.rule and self._by_field(leaf.text, leaf.quoted, leaf.rule)
             if edits is None and leaf.quoted:
                 edits = self._nested(leaf.text, depth)
+                edits = edits and self._settle(leaf.text, leaf.name, edits, depth, leaf.rule)
             if edits is None:
                 open_leaves.append(leaf)
             elif edits:
-                edited.append(Edited(leaf, edits))
+                edited.append(Edited(leaf, settled(edits)))
         cells = [Cell(leaf.name, leaf.text) for leaf in open_leaves]
         keys = list(dict.fromkeys(leaf.key for leaf in leaves if leaf.key))
         found = self._finder.find([*cells, *(Cell("", key) for key in keys)])
@@ -127,22 +126,21 @@ class Examination:
             if leaf.key == name:
                 name = new_keys.get(leaf.place, name)
             if index in found or name != leaf.name:
-                edits = self._settle(leaf.text, leaf.name, name, found.get(index), depth)
+                edits = self._look(leaf.text, found.get(index), depth)
+                edits = self._settle(leaf.text, name, edits, depth, leaf.rule)
                 if edits:
                     edited.append(Edited(leaf, self._of_leaf(leaf, edits)))
         ordered = sorted([*edited, *renamed], key=lambda e: e.start)
         return ordered, new_keys
 
-    def _by_field(self, leaf: Leaf) -> list[Edit] | None:
-        """The edit that the leaf's name asks for; none if it is a mask; None: look at the text."""
-        rule = leaf.rule
-        assert rule is not None
-        if rule.action == "keep" or self._masks.is_mask(leaf.text):
+    def _by_field(self, text: str, quoted: bool, rule: FieldRule) -> list[Edit] | None:
+        """The edit that a value's name asks for; none if it is a mask; None: look at the text."""
+        if rule.action == "keep" or self._masks.is_mask(text):
             return []
-        if not self._valid(rule, leaf.text):
+        if not self._valid(rule, text):
             return None
-        self._remember(leaf.text, rule)
-        return [whole(leaf.text, leaf.quoted, rule, self._masks)]
+        self._remember(text, rule)
+        return [whole(text, quoted, rule, self._masks)]
 
     def _remember(self, value: str, rule: FieldRule) -> None:
         if rule.propagate and not self._masks.spans(value):
@@ -170,29 +168,32 @@ class Examination:
         except NotJson:
             return None
         edited, _ = self._leaves(text, leaves, depth + 1)
-        return _in_layer("json", settled(_in_document(text, edited)))
+        return _in_json(_in_document(text, edited))
 
     def _settle(
-        self, text: str, name: str, new_name: str, found: Found | None, depth: int
+        self, text: str, name: str, edits: list[Edit], depth: int, rule: FieldRule | None = None
     ) -> list[Edit]:
-        """The edits after which nothing more is found under `new_name`; not yet settled."""
-        edits = self._look(text, found, depth)
-        if not edits and name == new_name:
-            return []
+        """`edits` of `text` and all that still are found after them; not yet settled.
+
+        `name` and `rule` are what later looks go by.
+        """
         for _ in range(MAX_LOOKS):
-            changed = apply(text, edits)
-            again = self._nested(changed, depth)
-            if again is None:
-                found = self._finder.find([Cell(new_name, changed)]).get(0)
-                again = self._look(changed, found, depth)
+            again = self._look_again(apply(text, edits), name, rule, depth)
             if not again:
                 return edits
             edits = compose(edits, again)
         mark = edits[0].marks[0]
-        return [
-            Edit(0, len(text), self._masks.plain(mark.label),
-                 (Mark(mark.rule, mark.label, "mask"),), whole=True)
-        ]  # fmt: skip
+        put = self._masks.plain(mark.label)
+        return [Edit(0, len(text), put, (Mark(mark.rule, mark.label, "mask"),), whole=True)]
+
+    def _look_again(self, text: str, name: str, rule: FieldRule | None, depth: int) -> list[Edit]:
+        """What a fresh redaction finds in a text."""
+        edits = None if rule is None else self._by_field(text, True, rule)
+        if edits is None:
+            edits = self._nested(text, depth)
+        if edits is None:
+            edits = self._look(text, self._finder.find([Cell(name, text)]).get(0), depth)
+        return edits
 
     def _look(self, text: str, found: Found | None, depth: int) -> list[Edit]:
         """One look at a text: documents inside it first, then everything that is found in it."""
@@ -239,7 +240,7 @@ class Examination:
                 reached = max(error.position, start + 1)
                 continue
             edited, _ = self._leaves(text, leaves, depth + 1)
-            edits += _in_document(text, edited)
+            edits += _deeper(_in_document(text, edited))
         return edits
 
     def _renamed(
@@ -248,7 +249,7 @@ class Examination:
         """The keys to change; no two keys of an object become one."""
         edits_of: dict[str, list[Edit]] = {}
         for key, of_key in found.items():
-            edits = self._settle(key, "", "", of_key, depth)
+            edits = self._settle(key, "", self._look(key, of_key, depth), depth)
             if edits:
                 edits_of[key] = [self._named_mask(edit) for edit in edits]
         frames = {id(leaf.frame) for leaf in leaves if leaf.key in edits_of}
@@ -300,9 +301,17 @@ def _in_document(raw: str, edited: Sequence[Edited]) -> list[Edit]:
     return edits
 
 
-def _in_layer(layer: str, edits: Sequence[Edit]) -> list[Edit]:
-    """`edits` of a text that was reached through `layer`."""
+def _in_json(edits: Sequence[Edit]) -> list[Edit]:
+    """Edits of a text that is a document itself."""
+    return [replace(edit, marks=tuple(map(_json, edit.marks))) for edit in edits]
+
+
+def _deeper(edits: Sequence[Edit]) -> list[Edit]:
+    """Edits of a document inside a text: what lies in its own strings is one layer deeper."""
     return [
-        replace(edit, marks=tuple(replace(m, layers=(layer, *m.layers)) for m in edit.marks))
-        for edit in edits
+        replace(e, marks=tuple(m if not m.layers else _json(m) for m in e.marks)) for e in edits
     ]
+
+
+def _json(mark: Mark) -> Mark:
+    return replace(mark, layers=("json", *mark.layers))

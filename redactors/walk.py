@@ -222,7 +222,7 @@ def _close(frame: Frame, roles: Mapping[str, Role | None], leaves: list[Leaf]) -
         _gather(parent, frame.values)
     if frame.count == 2 and parent.parent is not None and not parent.is_object:
         pair = leaves[-2:]
-        if all(leaf.frame is frame and leaf.quoted for leaf in pair):
+        if len(pair) == 2 and all(leaf.frame is frame and leaf.quoted for leaf in pair):
             _name(pair[1], pair[0].text, roles)
     return parent
 
