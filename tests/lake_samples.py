@@ -97,7 +97,7 @@ def masked_slice(
     parts = [
         Part("events", "default", bucket, rows(dealt, **shared, **(columns or {})))
         for index, bucket in enumerate(expires)
-        if (dealt := events[index :: len(expires)])
+        if (dealt := [o for o in events if (o - start) % len(expires) == index])
     ]
     if dead:
         table = dead_rows(sorted(dead), **shared)
