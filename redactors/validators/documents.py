@@ -26,13 +26,13 @@ def compacted(text: str) -> str:
 
 
 def _digits(text: str) -> list[int]:
-    return [int(c) for c in text if c.isdigit()]
+    return [int(c) for c in text if c.isdecimal()]
 
 
 def icao_document(text: str) -> bool:
     """A document number whose last digit weighs the others 7, 3, 1 (ICAO Doc 9303)."""
     compact = compacted(text)
-    if not 9 <= len(compact) <= 10 or not compact[-1].isdigit():
+    if not 9 <= len(compact) <= 10 or not compact[-1].isdecimal():
         return False
     total = sum(int(c, 36) * _WEIGHTS_731[at % 3] for at, c in enumerate(compact[:-1]))
     return total % 10 == int(compact[-1])
@@ -50,7 +50,7 @@ def de_svnr(text: str) -> bool:
     if len(compact) != 12 or not compact[8].isalpha():
         return False
     spelled = f"{compact[:8]}{ord(compact[8]) - 64:02d}{compact[9:11]}"
-    if not (spelled + compact[11]).isdigit():
+    if not (spelled + compact[11]).isdecimal():
         return False
     products = (int(d) * w for d, w in zip(spelled, _SVNR_WEIGHTS, strict=True))
     return sum(p // 10 + p % 10 for p in products) % 10 == int(compact[11])
@@ -109,7 +109,7 @@ def gb_nino(text: str) -> bool:
         return False
     allowed = set("ABCEGHJKLMNOPRSTWXYZ")
     prefix = compact[0] in allowed - {"O"} and compact[1] in allowed - {"O"}
-    return prefix and compact[2:8].isdigit() and compact[8] in "ABCD"
+    return prefix and compact[2:8].isdecimal() and compact[8] in "ABCD"
 
 
 def verhoeff(text: str) -> bool:

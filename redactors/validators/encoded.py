@@ -11,7 +11,7 @@ from redactors.validators.real import real
 
 def base64_key(text: str) -> bool:
     """Whether `text` is base64 of random bytes: digits, both cases, and no words or path."""
-    kinds = any(c.isdigit() for c in text) + any(c.islower() for c in text)
+    kinds = any(c.isdecimal() for c in text) + any(c.islower() for c in text)
     kinds += any(c.isupper() for c in text)
     random = kinds == 3 and entropy_bits(text) > 4 and wordlikeness(text) < 0.3
     return random and text.count("/") < 6 and real(text)

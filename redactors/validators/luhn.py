@@ -29,7 +29,7 @@ _ISSUERS: Final = (
 
 def luhn(text: str) -> bool:
     """Whether the digits of `text` (separators ignored) pass the Luhn sum."""
-    digits = [int(c) for c in text if c.isdigit()]
+    digits = [int(c) for c in text if c.isdecimal()]
     if len(digits) < 2 or not any(digits):
         return False
     total = sum(
@@ -40,8 +40,8 @@ def luhn(text: str) -> bool:
 
 def card(text: str) -> bool:
     """Whether `text` is a card number: issuer's prefix and length, one separator, Luhn sum."""
-    separators = {c for c in text if not c.isdigit()}
-    digits = "".join(c for c in text if c.isdigit())
+    separators = {c for c in text if not c.isdecimal()}
+    digits = "".join(c for c in text if c.isdecimal())
     if len(separators) > 1 or len(set(digits)) < 2:
         return False
     groups = [len(group) for group in text.split(separators.pop())] if separators else [4]

@@ -35,7 +35,7 @@ def is_uuid(text: str) -> bool:
 
 def _is_serial(text: str) -> bool:
     """Groups of capitals and digits, as in license keys: `AB12-CD34-EF56-GH78`."""
-    if _SERIAL.search(text) is None or sum(c.isdigit() for c in text) < 4:
+    if _SERIAL.search(text) is None or sum(c.isdecimal() for c in text) < 4:
         return False
     return not any(group.isalpha() and wordlikeness(group) > 0.2 for group in text.split("-"))
 

@@ -48,7 +48,7 @@ def connection_password(text: str) -> bool:
 
 def pin(text: str) -> bool:
     """Whether `text` is 4 to 8 digits."""
-    return text.isdigit() and 4 <= len(text) <= 8
+    return text.isdecimal() and 4 <= len(text) <= 8
 
 
 def phrase(text: str) -> bool:

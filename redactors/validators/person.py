@@ -35,7 +35,7 @@ def contact(text: str) -> bool:
 
 def id_number(text: str) -> bool:
     """Whether `text` could be a document's number: 3 or more digits."""
-    digits = sum(c.isdigit() for c in text)
+    digits = sum(c.isdecimal() for c in text)
     return digits >= 3 and len(text) <= 40 and real(text)
 
 

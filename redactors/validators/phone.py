@@ -3,7 +3,7 @@
 
 def phone(text: str) -> bool:
     """Whether `text` holds 7 to 15 digits, not all the same, and balanced parentheses."""
-    digits = [c for c in text if c.isdigit()]
+    digits = [c for c in text if c.isdecimal()]
     if not 7 <= len(digits) <= 15 or len(set(digits)) < 3:
         return False
     return text.count("(") == text.count(")")

@@ -18,7 +18,7 @@ def token(text: str) -> bool:
     """Whether `text` has 10 or more characters, is opaque, and is no identifier or checksum."""
     if len(text) < 8 or _IDENTIFIER.search(text) is not None:
         return False
-    return opaque(text) or (len(text) >= 20 and text.isdigit() and real(text))
+    return opaque(text) or (len(text) >= 20 and text.isdecimal() and real(text))
 
 
 def vendor_token(text: str) -> bool:
@@ -28,4 +28,4 @@ def vendor_token(text: str) -> bool:
 
 def token_short(text: str) -> bool:
     """Whether `text` mixes letters and digits: enough where the vendor's name stands beside it."""
-    return any(c.isdigit() for c in text) and any(c.isalpha() for c in text) and real(text)
+    return any(c.isdecimal() for c in text) and any(c.isalpha() for c in text) and real(text)

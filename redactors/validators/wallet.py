@@ -17,4 +17,4 @@ def ethereum(text: str) -> bool:
     """
     digits = text[2:]
     asked = keccak256(digits.lower().encode()).hex()
-    return all(c.isdigit() or c.isupper() == (asked[at] >= "8") for at, c in enumerate(digits))
+    return all(c.isdecimal() or c.isupper() == (asked[at] >= "8") for at, c in enumerate(digits))
