@@ -18,7 +18,7 @@ from pipeline.errors import PipelineError
 from redactors.errors import KeyRingError, RedactorsError, RulesetError
 from schemas.errors import SchemasError
 
-COMMANDS = ("emit", "ingest", "query", "verify", "log", "redact", "rules", "demo", "broker")
+COMMANDS = ("emit", "ingest", "query", "verify", "retention", "log", "redact", "rules", "demo", "broker")
 """The modules of `pipeline.cli` that register commands, in the order of the help text."""
 
 EXTRA_OF = {

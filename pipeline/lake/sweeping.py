@@ -62,7 +62,14 @@ class Rewriter:
         return log.finish(claim, live, publish_files(self.store, [merged]))
 
     def remove_strays(self) -> tuple[str, ...]:
-        """Deletes the files that are not part of the lake and never will be.
+        """Deletes the files that are not part of the lake and never will be."""
+        outside = self.find_strays()
+        for key in outside:
+            self.store.delete(key)
+        return outside
+
+    def find_strays(self) -> tuple[str, ...]:
+        """The files that are not part of the lake and never will be.
 
         Rewrites that were begun long ago and never finished are closed first.
         """
@@ -70,10 +77,7 @@ class Rewriter:
             if (rewritten := parse_rewritten(key)) is not None:
                 log = BucketLog(self.store, rewritten[0])
                 log.close_left(self.claim, before_us=self.now_us - ABANDONED_US)
-        outside = read_lake(self.store).strays().outside
-        for key in outside:
-            self.store.delete(key)
-        return outside
+        return read_lake(self.store).strays().outside
 
 
 def buckets_of(lake: Lake) -> tuple[Bucket, ...]:

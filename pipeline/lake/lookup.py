@@ -1,0 +1,40 @@
+"""Which files are part of the lake, asked one by one: without reading the whole log."""
+
+from collections.abc import Mapping
+
+from pipeline.lake.entries import Commit, FileEntry, decode
+from pipeline.lake.layout import DataFile, entry_key, parse_data_file
+from pipeline.lake.log import PartitionLog
+from pipeline.lake.store import Store
+
+
+class CommittedFiles:
+    """Looks up what slices committed, by file name; checkpoints are read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cut: dict[tuple[str, int], tuple[int, Mapping[str, FileEntry]]] = {}
+
+    def find(self, key: str) -> FileEntry | None:
+        """What a slice committed under `key`, whether removed since or not; None: nothing yet."""
+        file = parse_data_file(key)
+        if file is None:
+            return None
+        at = file.topic, file.partition
+        if at not in self._cut or file.number > self._cut[at][0]:
+            committed = self._committed(file)
+            if committed is not None:
+                return {entry.path: entry for entry in committed.files}.get(key)
+            self._cut[at] = self._read_cut(file)
+        return self._cut[at][1].get(key)
+
+    def _committed(self, file: DataFile) -> Commit | None:
+        key = entry_key(file.topic, file.partition, file.number, "commit")
+        document = self._store.get_or_none(key)
+        return decode(Commit, document) if document is not None else None
+
+    def _read_cut(self, file: DataFile) -> tuple[int, Mapping[str, FileEntry]]:
+        checkpoint = PartitionLog(self._store, file.topic, file.partition).checkpoint()
+        if checkpoint is None:
+            return 0, {}
+        return checkpoint.number, {entry.path: entry for entry in checkpoint.files}

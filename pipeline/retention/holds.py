@@ -1,0 +1,118 @@
+"""Holds: rows that stay past their deadline, for a stated reason, until they are released.
+
+A hold stops the removal of its rows only: the rest of their bucket goes.  Holds and releases are
+numbered entries in `_audit/holds/`; subjects and runs are named as the lake names them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.lake.layout import AUDIT, Bucket
+from pipeline.lake.numbered import NumberedLog
+from pipeline.lake.removal import Flags, Keep
+from pipeline.lake.store import Store
+from pipeline.retention.documents import FORMAT, decode
+
+HOLDS: Final = f"{AUDIT}/holds"
+
+_TIMES: Final = ("occurred_at", "started_at", "ingested_at")
+"""The columns, in order of preference, that say when a row's subject matter took place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Rows that meet every condition given; a condition left empty holds for all.
+
+    `from_us` and `until_us` bound the time of the event, `[from, until)`, epoch microseconds.
+    `review_on` is a date, "YYYY-MM-DD": from then on the plan reminds of it.
+    """
+
+    number: int
+    claim: str
+    now_us: int
+    by: str
+    reason: str
+    owner: str
+    review_on: str
+    runs: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    from_us: int | None = None
+    until_us: int | None = None
+    releases: int | None = None
+    format: int = FORMAT
+
+    def may_touch(self, bucket: Bucket) -> bool:
+        """Whether any row of the bucket can be held by it."""
+        return not self.classes or bucket.retention_class in self.classes
+
+    def flags(self, rows: pa.Table) -> Flags:
+        """Which rows it holds; a row without the column that a condition asks about is not."""
+        held = np.ones(rows.num_rows, np.bool_)
+        if self.runs:
+            held &= _is_in(rows, "run_id", self.runs)
+        if self.subjects:
+            held &= _has_any(rows, "subjects", self.subjects)
+        if self.from_us is not None or self.until_us is not None:
+            held &= _is_between(rows, self.from_us, self.until_us)
+        return held
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """The holds in force at one moment."""
+
+    active: tuple[Hold, ...] = ()
+
+    def keep_in(self, bucket: Bucket) -> Keep | None:
+        """What stays of a bucket that has ended; None if no hold can touch it."""
+        concerned = [hold for hold in self.active if hold.may_touch(bucket)]
+        if not concerned:
+            return None
+        return lambda rows: np.logical_or.reduce([hold.flags(rows) for hold in concerned])
+
+
+def read_holds(store: Store) -> Holds:
+    """The holds that were added and not released."""
+    log = NumberedLog(store, HOLDS)
+    numbers = range(1, log.last_number(1) + 1)
+    every = [decode(Hold, store.get(log.key(number, "commit"))) for number in numbers]
+    released = {hold.releases for hold in every}
+    return Holds(tuple(h for h in every if h.releases is None and h.number not in released))
+
+
+def _is_in(rows: pa.Table, column: str, values: Sequence[str]) -> Flags:
+    if column not in rows.column_names:
+        return np.zeros(rows.num_rows, np.bool_)
+    found: Flags = pc.is_in(rows[column], pa.array(values, pa.string())).to_numpy()
+    return found
+
+
+def _has_any(rows: pa.Table, column: str, values: Sequence[str]) -> Flags:
+    """Which rows have one of the values in a list column."""
+    flags = np.zeros(rows.num_rows, np.bool_)
+    if column in rows.column_names:
+        lists = rows[column].combine_chunks()
+        hits = pc.is_in(pc.list_flatten(lists), pa.array(values, pa.string())).to_numpy(
+            zero_copy_only=False
+        )
+        flags[pc.list_parent_indices(lists).to_numpy()[hits]] = True
+    return flags
+
+
+def _is_between(rows: pa.Table, from_us: int | None, until_us: int | None) -> Flags:
+    column = next((name for name in _TIMES if name in rows.column_names), None)
+    if column is None:
+        return np.zeros(rows.num_rows, np.bool_)
+    times = rows[column].cast(pa.int64()).fill_null(pa.scalar(0)).to_numpy()
+    inside: Flags = np.ones(rows.num_rows, np.bool_)
+    if from_us is not None:
+        inside &= times >= from_us
+    if until_us is not None:
+        inside &= times < until_us
+    return inside

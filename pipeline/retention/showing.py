@@ -1,0 +1,153 @@
+"""Plans, receipts and the ledger for a person or a program to read."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pipeline.retention.ledger import Broken, Receipt, RemovalIntent
+from pipeline.retention.plan import BucketFacts, Plan
+
+SHOWN_BUCKETS = 50
+
+
+def time_text(time_us: int) -> str:
+    """A time as ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(time_us // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def plan_as_json(plan: Plan) -> str:
+    """One object: totals, buckets that go, buckets with held rows, unfinished files."""
+    return json.dumps(
+        {
+            "now": time_text(plan.now_us),
+            "files": plan.files,
+            "bytes": plan.size_bytes,
+            "rows": plan.rows,
+            "runs": plan.runs,
+            "held_rows": plan.held_rows,
+            "buckets": [_facts_as_dict(each) for each in plan.buckets],
+            "held": [_facts_as_dict(each) for each in plan.held],
+            "unfinished": [file.key for file in plan.unfinished],
+        }
+    )
+
+
+def print_plan(plan: Plan) -> None:
+    """A table of the buckets that go, and the totals as the last line."""
+    console = Console(highlight=False)
+    if plan.buckets or plan.held:
+        table = Table("bucket", "files", "bytes", "rows", "runs", "held rows", box=SIMPLE)
+        shown = sorted({*plan.buckets, *plan.held}, key=lambda each: each.bucket)
+        for each in shown[:SHOWN_BUCKETS]:
+            numbers = (each.files + each.strays, each.size_bytes, each.rows, len(each.runs))
+            table.add_row(
+                escape(each.bucket.folder),
+                *(f"{number:,}" for number in (*numbers, each.held_rows)),
+            )
+        console.print(table)
+        if len(shown) > SHOWN_BUCKETS:
+            console.print(
+                f"… and {len(shown) - SHOWN_BUCKETS:,} more buckets: --json lists them all"
+            )
+    console.print(
+        f"at {time_text(plan.now_us)}: {plan.rows:,} rows of {plan.runs:,} runs go with "
+        f"{plan.files:,} files ({plan.size_bytes:,} bytes); {plan.held_rows:,} rows are held"
+    )
+
+
+def receipt_as_json(receipt: Receipt | None) -> str:
+    """The receipt as one object; null if there was nothing to do."""
+    return json.dumps(asdict(receipt) if receipt else None)
+
+
+def print_receipt(receipt: Receipt | None) -> None:
+    """What went, and one line for everything that would not."""
+    console = Console(highlight=False)
+    if receipt is None:
+        console.print("nothing has ended: there is nothing to remove")
+        return
+    rows = sum(each.rows for each in receipt.buckets)
+    files = sum(each.files + each.came_back for each in receipt.buckets)
+    loose = len(receipt.strays) + len(receipt.unfinished)
+    held = sum(each.held_rows for each in receipt.buckets)
+    for failure in receipt.failures:
+        console.print(f"not removed: {escape(failure.what)} — {escape(failure.message)}")
+    for key in (key for each in receipt.buckets for key in each.left):
+        console.print(f"still there: {escape(key)}")
+    console.print(
+        f"receipt {receipt.number}: {rows:,} rows went with {files + loose:,} files "
+        f"of {len(receipt.buckets):,} buckets; {held:,} rows are held"
+    )
+
+
+def ledger_as_json(
+    entries: Iterable[tuple[RemovalIntent, Receipt | None]], broken: Iterable[Broken], head: str
+) -> str:
+    """One object: entries with intent and receipt, the breaks of the chain, its head."""
+    return json.dumps(
+        {
+            "entries": [
+                {"intent": asdict(intent), "receipt": asdict(receipt) if receipt else None}
+                for intent, receipt in entries
+            ],
+            "broken": [asdict(each) for each in broken],
+            "head": head,
+        }
+    )
+
+
+def print_ledger(
+    entries: Iterable[tuple[RemovalIntent, Receipt | None]],
+    broken: Iterable[Broken],
+    head: str,
+    last: int,
+) -> None:
+    """The last entries as a table, then whether the chain holds."""
+    console = Console(highlight=False)
+    table = Table("entry", "purpose", "when", "by", "buckets", "rows", "outcome", box=SIMPLE)
+    for intent, receipt in list(entries)[-last:]:
+        rows = sum(each.rows for each in receipt.buckets) if receipt else 0
+        table.add_row(
+            str(intent.number),
+            intent.purpose,
+            time_text(intent.now_us),
+            escape(intent.by),
+            f"{len(intent.buckets):,}",
+            f"{rows:,}",
+            _outcome(receipt),
+        )
+    console.print(table)
+    breaks = list(broken)
+    for each in breaks:
+        console.print(f"entry {each.number}: {each.what}")
+    if not breaks:
+        console.print(f"the chain holds; its head is {head or 'empty'}")
+
+
+def _outcome(receipt: Receipt | None) -> str:
+    if receipt is None:
+        return "open"
+    if receipt.abandoned:
+        return "taken over"
+    return "complete" if receipt.is_complete else "not everything went"
+
+
+def _facts_as_dict(each: BucketFacts) -> dict[str, Any]:
+    return {
+        "table": each.bucket.table,
+        "retention_class": each.bucket.retention_class,
+        "expires": each.bucket.expires,
+        "files": each.files,
+        "strays": each.strays,
+        "bytes": each.size_bytes,
+        "rows": each.rows,
+        "runs": len(each.runs),
+        "held_rows": each.held_rows,
+    }

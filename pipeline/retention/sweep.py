@@ -1,0 +1,183 @@
+"""The sweep: plan, apply, read back.
+
+1. List what has ended: buckets by their folders' names, unfinished files by theirs.
+2. Write the intent; what an earlier sweep left open is taken over.
+3. Each bucket: claim, tombstone, keep what is held, commit the rewrite, delete, list again.
+4. Delete unfinished files of ended buckets, and on request files outside the live set.
+5. Write the receipt: what is gone, what is held, what would not go.
+
+It may stop at any instruction and be run again, and two may run at once: one of them ends with
+`LostPartition`.
+"""
+
+import getpass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pipeline.errors import LakeError, LostPartition
+from pipeline.lake.commits import system_clock_us
+from pipeline.lake.layout import Bucket, new_claim
+from pipeline.lake.removal import Going, Remover
+from pipeline.lake.rewriting import BucketLog
+from pipeline.lake.store import Store
+from pipeline.lake.sweeping import Rewriter
+from pipeline.retention.holds import Holds, read_holds
+from pipeline.retention.ledger import (
+    BucketReceipt,
+    BucketTask,
+    Failure,
+    Ledger,
+    Receipt,
+)
+from pipeline.retention.plan import Plan, plan_retention
+from pipeline.retention.survey import ended_buckets, remover, survey, unfinished_files
+from pipeline.retention.tombstones import entomb, read_tombstone, write_tombstone
+from redactors import KeyRing
+from redactors.keys import default_key_file
+
+PURPOSE: Final = "sweep"
+
+KEEPING: Final = frozenset({"compact"})
+"""Purposes of rewrites that remove no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeper:
+    """One sweep as rewriter `claim` (a random id) on behalf of `by`.
+
+    `clock_us` gives epoch microseconds; `keys` names runs in tombstones (None: only counts).
+    """
+
+    store: Store
+    claim: str
+    by: str
+    clock_us: Callable[[], int]
+    keys: KeyRing | None = None
+
+    def sweep(self, *, with_strays: bool = False) -> Receipt | None:
+        """Removes what has ended; None if there was nothing to do.
+
+        `with_strays` also looks through the whole lake for files outside the live set, which costs
+        as much as the lake is large.  Raises `LostPartition` if another sweep takes over.
+        """
+        # 1
+        now_us = self.clock_us()
+        holds = read_holds(self.store)
+        buckets = [b for b in ended_buckets(self.store, now_us) if self._has_due(b, holds, now_us)]
+        unfinished = [file.key for file in unfinished_files(self.store, now_us)]
+        rewriter = Rewriter(self.store, self.claim, now_us)
+        outside = rewriter.find_strays() if with_strays else ()
+        ledger = Ledger(self.store, self.claim)
+        if not (buckets or unfinished or outside or ledger.left_open()):
+            return None
+        # 2
+        intent = ledger.begin(PURPOSE, now_us, self.by, [task_of(self.store, b) for b in buckets])
+        # 3
+        failures: list[Failure] = []
+        receipts = [self._remove(task, holds, now_us, failures) for task in intent.buckets]
+        # 4
+        failures += self._delete_files(unfinished)
+        strays = rewriter.find_strays() if outside else ()
+        failures += self._delete_files(strays)
+        # 5
+        return ledger.finish(
+            intent,
+            self.clock_us(),
+            self.by,
+            buckets=receipts,
+            strays=strays,
+            unfinished=unfinished,
+            failures=failures,
+        )
+
+    def _has_due(self, bucket: Bucket, holds: Holds, now_us: int) -> bool:
+        """Whether anything would go: a bucket held altogether is not claimed for nothing."""
+        if next(iter(self.store.walk(bucket.folder)), None) is None:
+            self.store.remove_empty(bucket.folder)
+            return False
+        if holds.keep_in(bucket) is None:
+            return True
+        going = self._remover(holds, now_us).preview(bucket)
+        return bool(going.files or going.strays or going.came_back)
+
+    def _remove(
+        self, task: BucketTask, holds: Holds, now_us: int, failures: list[Failure]
+    ) -> BucketReceipt:
+        """Step 3 for one bucket; what fails is noted, and does not keep the others."""
+        remover, going = self._remover(holds, now_us), None
+        try:
+            # One taken over from an erasure may not have ended.
+            if task.bucket.starts_us <= now_us:
+                going = remover.remove(task.bucket)
+        except LostPartition:
+            raise
+        except LakeError as error:
+            failures.append(Failure(task.bucket.folder, error.code, str(error)))
+        return bucket_receipt(
+            self.store,
+            task,
+            held_rows=going.kept if going else 0,
+            came_back=len(going.came_back) if going else 0,
+            left=remover.standing(task.bucket),
+        )
+
+    def _remover(self, holds: Holds, now_us: int) -> Remover:
+        return remover(self.store, holds, PURPOSE, self.claim, now_us, self._note)
+
+    def _note(self, going: Going) -> None:
+        write_tombstone(self.store, entomb(going, PURPOSE, self.clock_us(), self.keys))
+
+    def _delete_files(self, keys: Sequence[str]) -> Iterator[Failure]:
+        for key in keys:
+            try:
+                self.store.delete(key)
+            except LakeError as error:
+                yield Failure(key, error.code, str(error))
+
+
+def task_of(store: Store, bucket: Bucket) -> BucketTask:
+    """A bucket as an intent names it: what has been rewritten so far is not its doing."""
+    return BucketTask(
+        bucket.table, bucket.retention_class, bucket.expires, BucketLog(store, bucket).last_number()
+    )
+
+
+def bucket_receipt(
+    store: Store, task: BucketTask, *, held_rows: int, came_back: int, left: tuple[str, ...]
+) -> BucketReceipt:
+    """What rewrites since the intent removed for good, by their tombstones."""
+    rewrites = [
+        rewrite.number
+        for rewrite in BucketLog(store, task.bucket).rewrites(task.after)
+        if rewrite.removed and rewrite.purpose not in KEEPING
+    ]
+    tombstones = [read_tombstone(store, task.bucket, number) for number in rewrites]
+    return BucketReceipt(
+        task.table,
+        task.retention_class,
+        task.expires,
+        tuple(rewrites),
+        sum(tombstone.files for tombstone in tombstones),
+        sum(tombstone.rows for tombstone in tombstones),
+        sum(tombstone.size_bytes for tombstone in tombstones),
+        held_rows,
+        came_back,
+        left,
+    )
+
+
+def plan_lake(location: str, now_us: int | None = None) -> Plan:
+    """What a sweep of the lake at `location` would do, now or at another instant."""
+    store = Store.open(location)
+    instant_us = system_clock_us() if now_us is None else now_us
+    return plan_retention(survey(store, instant_us, read_holds(store)), instant_us)
+
+
+def sweep_lake(location: str, keys: Path | None, *, with_strays: bool) -> Receipt | None:
+    """Sweeps the lake at `location` now; `keys` is the key ring's file (None: the default one)."""
+    file = keys or default_key_file()
+    ring = KeyRing.load(file) if keys or file.exists() else None
+    sweeper = Sweeper(Store.open(location), new_claim(), getpass.getuser(), system_clock_us, ring)
+    return sweeper.sweep(with_strays=with_strays)
