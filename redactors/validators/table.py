@@ -100,7 +100,14 @@ DATA_VERSIONS: Final[Mapping[str, str]] = {"python-stdnum": metadata.version("py
 
 def validator(name: str) -> Validator:
     """The validator called `name`; raises ValueError that lists the known ones."""
-    found = VALIDATORS.get(name)
-    if found is None:
+    check = VALIDATORS.get(name)
+    if check is None:
         raise ValueError(f"unknown validator {name!r}; known are {', '.join(sorted(VALIDATORS))}")
-    return found
+
+    def valid(text: str) -> bool:
+        try:
+            return check(text)
+        except UnicodeEncodeError:  # half a surrogate pair, which JSON may hold
+            return check(text.encode("utf-8", "replace").decode())
+
+    return valid

@@ -87,7 +87,7 @@ def test_most_numbers_with_one_digit_changed_fail(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(VALIDATORS))
-@given(text=st.text(max_size=40))
+@given(text=st.text(st.characters(exclude_categories=()), max_size=40))
 def test_no_validator_fails_on_any_text(name: str, text: str) -> None:
     assert isinstance(validator(name)(text), bool)
 
@@ -96,6 +96,11 @@ def test_no_validator_fails_on_any_text(name: str, text: str) -> None:
 def test_the_luhn_digit_is_the_one_that_passes(digits: str) -> None:
     passing = [c for c in "0123456789" if validator("luhn")(digits + c)]
     assert not any(int(d) for d in digits) or passing == [luhn_digit(digits)]
+
+
+@pytest.mark.parametrize("name", sorted(VALIDATORS))
+def test_half_a_surrogate_pair_is_no_reason_to_fail(name: str) -> None:
+    assert isinstance(validator(name)("\ud800abc12345"), bool)
 
 
 def test_an_unknown_validator_raises_and_lists_the_known_ones() -> None:
