@@ -4,18 +4,18 @@ from dataclasses import replace
 
 from redactors.compiled import Treatment
 from redactors.edits import Edit, Mark
-from redactors.masks import Masks
+from redactors.masks import BLOB_LABEL, Masks
 
 
-def treat(text: str, start: int, end: int, rule: Treatment, masks: Masks) -> Edit:
-    """The edit of `text[start:end]` that `rule` asks for; `rule.action` is not `keep`.
+def treat(value: str, start: int, end: int, rule: Treatment, masks: Masks) -> Edit:
+    """The edit of `[start, end)` that `rule` asks for, where `value` was found; not for `keep`.
 
     Without a key, what would be hashed is masked.
     """
     action, label = rule.action, rule.label
     length = None
     if action == "hash" and masks.keyed:
-        put = masks.hashed(label, text[start:end].encode("utf-8", "surrogatepass"))
+        put = masks.hashed(label, value.encode("utf-8", "surrogatepass"))
     elif action == "length":
         length = end - start
         put = masks.measured(label, length)
@@ -24,6 +24,15 @@ def treat(text: str, start: int, end: int, rule: Treatment, masks: Masks) -> Edi
     else:
         action, put = "mask", masks.plain(label)
     return Edit(start, end, put, (Mark(rule.id, label, action, length=length),))
+
+
+def opaque(text: str, start: int, end: int, masks: Masks) -> Edit:
+    """The edit that leaves of a blob its length and, with a key, its hash."""
+    length = end - start
+    put = masks.measured(BLOB_LABEL, length)
+    if masks.keyed:
+        put = masks.hashed(BLOB_LABEL, text[start:end].encode())
+    return Edit(start, end, put, (Mark("opaque-blob", BLOB_LABEL, "length", length=length),))
 
 
 def whole(text: str, quoted: bool, rule: Treatment, masks: Masks) -> Edit:

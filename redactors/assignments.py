@@ -56,7 +56,7 @@ def flag_patterns(rules: Iterable[FieldRule]) -> list[str]:
 
 def _spelled(rules: Iterable[FieldRule]) -> list[str]:
     names = sorted({name.removeprefix("*") for rule in rules for name in rule.names})
-    return [render(name_tree(name, escaped=False)) for name in names]
+    return [render(name_tree(name)) for name in names]
 
 
 def assignments(

@@ -8,8 +8,10 @@ import re2
 
 from redactors.assignments import flag_patterns, named_patterns
 from redactors.databases import Scanned, pattern_database
+from redactors.encoded import BASE64_PATTERNS
 from redactors.errors import RulesetError
 from redactors.fields import Roles
+from redactors.layers import HIDDEN_PATTERNS, PERCENT_PATTERN
 from redactors.loosen import decoded_patterns
 from redactors.masks import Masks
 from redactors.pattern import longest, over_bytes, parse
@@ -124,6 +126,9 @@ def matcher_of(rule: Rule) -> Matcher:
 NAMED: Final = "named"
 FLAG: Final = "flag"
 OBJECT: Final = "object"
+BASE64: Final = "base64"
+HIDDEN: Final = "hidden"
+PERCENT: Final = "percent"
 
 
 def _signals(fields: Sequence[FieldRule]) -> dict[str, list[str]]:
@@ -133,4 +138,7 @@ def _signals(fields: Sequence[FieldRule]) -> dict[str, list[str]]:
         NAMED: named_patterns(secret),
         FLAG: flag_patterns(secret),
         OBJECT: [r'\{\s{0,16}"'],
+        BASE64: list(BASE64_PATTERNS),
+        HIDDEN: list(HIDDEN_PATTERNS),
+        PERCENT: [PERCENT_PATTERN],
     }

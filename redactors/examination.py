@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Final
 
-from redactors.actions import treat, whole
+from redactors.actions import opaque, treat, whole
 from redactors.assignments import assignments
-from redactors.compiled import FLAG, NAMED, OBJECT, Compiled
+from redactors.compiled import BASE64, FLAG, HIDDEN, NAMED, OBJECT, PERCENT, Compiled
 from redactors.edits import Edit, Mark, apply, compose, settled
+from redactors.encoded import Run, encoded, inflated, is_compressed, is_file, readable, runs
 from redactors.errors import Unexaminable
 from redactors.finder import MEMORY, Cell, Finder, Found, in_text
+from redactors.layers import views
 from redactors.masks import Masks
 from redactors.memory import RunMemory
 from redactors.overlaps import Finding, resolve
@@ -25,6 +27,7 @@ from redactors.walk import Leaf, NotJson, pointer, raw_offsets, walk, walk_from
 MAX_DEPTH: Final = 16
 """Layers inside layers: JSON text in a string, base64 in that, and so on."""
 
+_TEXT_MEDIA: Final = ("text/", "application/json", "application/xml", "application/javascript")
 MAX_LOOKS: Final = 8
 """How often a text is looked at again after masking, before it is masked whole."""
 
@@ -203,17 +206,62 @@ class Examination:
             edits = self._embedded(text, found, depth)
             if edits:
                 return edits
-        findings = [*found.findings, *self._assigned(found)]
-        if MEMORY in found.signals:
-            findings += self._memory.find(text)
+        if BASE64 in found.signals:
+            edits = [edit for run in runs(text) if (edit := self._in_run(run, depth))]
+            if edits:
+                return edits
+        findings = self._findings(found)
+        if HIDDEN in found.signals or PERCENT in found.signals:
+            findings += self._seen_through(found)
         if not findings:
             return []
         kept = [(f.start, f.end) for f in findings if f.rule.action == "keep"]
         findings = [f for f in findings if not any(s <= f.start and f.end <= e for s, e in kept)]
         return [
-            treat(text, f.start, f.end, f.rule, self._masks)
+            treat(f.value or text[f.start : f.end], f.start, f.end, f.rule, self._masks)
             for f in resolve(findings, self._masks.spans(text))
         ]
+
+    def _findings(self, found: Found) -> list[Finding]:
+        """What the rules, the names in the text and the run's memory find in it."""
+        findings = [*found.findings, *self._assigned(found)]
+        if MEMORY in found.signals:
+            findings += self._memory.find(found.text)
+        return findings
+
+    def _seen_through(self, found: Found) -> list[Finding]:
+        """What is found in the text as it reads decoded, at the places that hold it."""
+        findings = []
+        for chain in views(found.text):
+            shown = chain[-1].text
+            seen = self._finder.find([Cell(found.name, shown)]).get(0)
+            for finding in self._findings(seen) if seen is not None else ():
+                span = finding.start, finding.end
+                value = shown[slice(*span)]
+                for view in reversed(chain):
+                    span = view.original(*span)
+                findings.append(replace(finding, start=span[0], end=span[1], value=value))
+        return findings
+
+    def _in_run(self, run: Run, depth: int) -> Edit | None:
+        """The edit of a run of base64: masked inside, or opaque; None: nothing is found in it."""
+        if depth >= MAX_DEPTH:
+            raise Unexaminable("too-deep")
+        if is_file(run.data) or (run.media and not run.media.startswith(_TEXT_MEDIA)):
+            return opaque(run.text, run.start, run.end, self._masks)
+        compressed = is_compressed(run.data)
+        text = inflated(run.data) if compressed else readable(run.data)
+        edits = [] if text is None else self._look_again(text, "", None, depth + 1)
+        if text is None or not edits:
+            return None
+        if compressed:
+            mark = edits[0].marks[0]
+            put = self._masks.plain(mark.label)
+            return Edit(run.start, run.end, put, (Mark(mark.rule, mark.label, "mask"),))
+        edits = settled(self._settle(text, "", edits, depth + 1))
+        marks = (replace(m, layers=("base64", *m.layers)) for e in edits for m in e.marks)
+        put = encoded(run, apply(text, edits).encode("utf-8", "surrogatepass"))
+        return Edit(run.start, run.end, put, tuple(marks))
 
     def _assigned(self, found: Found) -> Iterator[Finding]:
         ends = sorted([*found.signals.get(NAMED, ()), *found.signals.get(FLAG, ())])

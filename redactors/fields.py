@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from redactors.layers import revealed
 from redactors.names import normalise, tails
 from redactors.ruleset import FieldRule
 from redactors.spelling import spelling
@@ -83,6 +84,7 @@ class Roles(dict[str, Role | None]):
     def _role(self, name: str) -> Role | None:
         if len(name) > _MAX_NAME_LENGTH or self._is_masked(name):
             return None
+        name = revealed(name).text
         bare = normalise(name)
         role = Role(self.rule_for(name), bare in _PAIR_NAMES, bare in _PAIR_VALUES)
         return role if role.rule or role.is_name or role.is_value else None

@@ -38,6 +38,7 @@ class Cell:
 class Found:
     """What one cell holds: findings of pattern rules, and where (in `data`) each signal ends."""
 
+    name: str
     text: str
     findings: list[Finding]
     signals: dict[str, list[int]]
@@ -71,7 +72,7 @@ class Finder:
             starts.append(starts[-1] + size)
         return {
             index: self._confirm(
-                data[starts[index] : starts[index + 1] - 1], cells[index].text, leads[index], ids
+                data[starts[index] : starts[index + 1] - 1], cells[index], leads[index], ids
             )
             for index, ids in _by_cell(hits.places, starts).items()
         }
@@ -85,9 +86,9 @@ class Finder:
             index = len(self._signals) - 1
             hits.places.extend(index << _SHIFT | end for end in self._memory.ends(data))
 
-    def _confirm(self, data: bytes, text: str, lead: str, ids: dict[int, list[int]]) -> Found:
+    def _confirm(self, data: bytes, cell: Cell, lead: str, ids: dict[int, list[int]]) -> Found:
         matchers = self._compiled.matchers
-        found = Found(text, [], {}, data, _size_bytes(lead))
+        found = Found(cell.name, cell.text, [], {}, data, _size_bytes(lead))
         lowered = b""
         for index in sorted(ids):
             signal = self._signals[index]
@@ -101,7 +102,7 @@ class Finder:
                     continue
             for start, end in spans(matcher, data, ids[index]):
                 span = in_text(found, start, end)
-                if span is not None and not self.allowed(text[slice(*span)]):
+                if span is not None and not self.allowed(cell.text[slice(*span)]):
                     found.findings.append(Finding(*span, matcher.rule, index))
         return found
 

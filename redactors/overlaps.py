@@ -2,19 +2,23 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from redactors.compiled import Treatment
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`rule` found something at the code points `[start, end)`; `order` ranks equal ones."""
+    """`rule` found something at the code points `[start, end)`; `order` ranks equal ones.
+
+    `value` is what stands there, where it was seen through an encoding.
+    """
 
     start: int
     end: int
     rule: Treatment
     order: int = 0
+    value: str | None = None
 
 
 def resolve(findings: Sequence[Finding], masks: Sequence[tuple[int, int]]) -> list[Finding]:
@@ -45,7 +49,7 @@ def _united(secrets: Iterable[Finding]) -> list[Finding]:
         if longest is not None and finding.start < taken[-1].end:
             longest = min(longest, finding, key=_rank)
             end = max(taken[-1].end, finding.end)
-            taken[-1] = Finding(taken[-1].start, end, longest.rule, longest.order)
+            taken[-1] = replace(longest, start=taken[-1].start, end=end, value=None)
         else:
             longest = finding
             taken.append(finding)
@@ -65,9 +69,11 @@ def _outside(taken: Sequence[Finding], masks: Sequence[tuple[int, int]]) -> list
         at = first
         while at < len(masks) and masks[at][0] < finding.end:
             if masks[at][0] > start:
-                pieces.append(Finding(start, masks[at][0], finding.rule, finding.order))
+                pieces.append(replace(finding, start=start, end=masks[at][0], value=None))
             start = max(start, masks[at][1])
             at += 1
         if start < finding.end:
-            pieces.append(Finding(start, finding.end, finding.rule, finding.order))
+            pieces.append(
+                finding if start == finding.start else replace(finding, start=start, value=None)
+            )
     return pieces

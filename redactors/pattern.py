@@ -46,7 +46,6 @@ class Anchor:
 
 
 Node: TypeAlias = Bytes | Sequence | Choice | Repeat | Anchor
-EMPTY: Final = Sequence(())
 MAX_PATTERN_LENGTH: Final = 20_000
 _MAX_NESTING: Final = 100
 

@@ -61,25 +61,17 @@ def spelling(listed: str) -> re.Pattern[str]:
     return re.compile(f"{between.join(pieces)}[0-9{re.escape(SEPARATORS)}]*$", re.ASCII)
 
 
-def name_tree(listed: str, *, escaped: bool) -> Node:
-    """The pattern of the name `listed`; with `escaped` as it may stand in JSON text."""
+def name_tree(listed: str) -> Node:
+    """The pattern of the name `listed` over UTF-8, however it is spelled."""
     between = Repeat(Bytes(mask_of(SEPARATORS.encode())), 0, None)
     items: list[Node] = []
     for piece in _pieces(listed):
         items += [between] if items else []
-        items += [_letter(letter, escaped) for letter in piece]
+        items += map(_letter, piece)
     return joined(items)
 
 
-def _letter(letter: str, escaped: bool) -> Node:
+def _letter(letter: str) -> Node:
     if letter.isascii():
         return literal(letter, caseless=True)
-    options: list[Node] = []
-    for form in dict.fromkeys((letter, letter.upper()[:1])):
-        options.append(literal(form))
-        if escaped:
-            options.append(literal(f"u{ord(form):04x}", caseless=True))
-    if not escaped:
-        return Choice(tuple(options))
-    backslashes = Repeat(Bytes(mask_of(b"\\")), 0, None)
-    return joined([backslashes, Choice(tuple(options))])
+    return Choice(tuple(map(literal, dict.fromkeys((letter, letter.upper()[:1])))))

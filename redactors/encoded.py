@@ -1,0 +1,121 @@
+"""Base64 in text: read, masked inside, written again in place; what is no text becomes opaque."""
+
+import base64
+import binascii
+import bz2
+import lzma
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_RUN: Final = re.compile(
+    r"(?P<head>data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.+=-]{1,64}){0,4};base64,)?"
+    r"(?P<run>[A-Za-z0-9+/_-]{20,}+(?:\r?\n[A-Za-z0-9+/_-]{20,}+)*+={0,2})"
+)
+# Five groups of base64 that decode to printable ASCII (a character of each pair has three bits
+# known), at any alignment; compressed data and files are told by how they begin.
+_PRINTABLE: Final = (
+    r"[I-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589+/_\x2d][A-Za-z0-9+/_\x2d]"
+)
+BASE64_PATTERNS: Final = (
+    f"(?:{_PRINTABLE}){{5}}",
+    "(?:H4sI|QlpoO|/Td6WFo|_Td6WFo|UEsDB|iVBORw0KGgo|R0lGOD[lh]|JVBERi0|KLUv/|N3q8ry|UmFyIR)",
+    r"(?:eJ[wxyz0-9]|eNo|eAE|eAF|/9j/|_9j_|UklGR|AAAA[A-Za-z0-9+/]{3}mdHlw)[A-Za-z0-9+/_\x2d]{24}",
+    r"data:[\w.+\x2d]{1,64}/[\w.+\x2d]{1,64}(?:;[\w.+=\x2d]{1,64}){0,4};base64,",
+)
+_FILES: Final = (
+    b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF-", b"PK\x03\x04", b"RIFF", b"7z\xbc\xaf",
+    b"Rar!", b"(\xb5/\xfd",
+)  # fmt: skip
+_MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
+_MIN_FILE_BYTES: Final = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of base64 at the code points `[start, end)` of a text, and the bytes it holds.
+
+    `lead` characters of it, and what follows the last whole group, are not part of the code.
+    `media` is the media type of the data URL it stands in, "" outside one.
+    """
+
+    start: int
+    end: int
+    text: str
+    lead: int
+    data: bytes
+    media: str
+
+
+def runs(text: str) -> Iterator[Run]:
+    """The runs of base64 in `text`, each at the alignment at which it reads best."""
+    for match in _RUN.finditer(text):
+        start, end = match.span("run")
+        media = (match["head"] or "").removeprefix("data:").partition(";")[0]
+        yield _best(text[start:end], start, end, media)
+
+
+def _best(run: str, start: int, end: int, media: str) -> Run:
+    candidates = [Run(start, end, run, lead, decoded(run[lead:]), media) for lead in range(4)]
+    whole = candidates[0]
+    if media or is_file(whole.data) or is_compressed(whole.data):
+        return whole
+    return max(candidates, key=lambda c: (readable(c.data) is not None, -c.lead))
+
+
+def decoded(run: str) -> bytes:
+    """The bytes of a run in either alphabet, with or without padding and line breaks."""
+    plain = "".join(run.split()).rstrip("=").replace("-", "+").replace("_", "/")
+    plain = plain[: len(plain) - (len(plain) % 4 == 1)]
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4))
+    except binascii.Error:
+        return b""
+
+
+def encoded(run: Run, data: bytes) -> str:
+    """`run` with `data` in it: the same alphabet, padding and line length."""
+    url_safe = "-" in run.text or "_" in run.text
+    code = (base64.urlsafe_b64encode if url_safe else base64.b64encode)(data).decode()
+    if not run.text.endswith("="):
+        code = code.rstrip("=")
+    lines = run.text.splitlines()
+    if len(lines) > 1:
+        width, newline = len(lines[0]), "\r\n" if "\r\n" in run.text else "\n"
+        code = newline.join(code[at : at + width] for at in range(0, len(code), width))
+    return run.text[: run.lead] + code
+
+
+def readable(data: bytes) -> str | None:
+    """`data` as text, if it is text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if all(c.isprintable() or c in "\t\n\r" for c in text) else None
+
+
+def is_file(data: bytes) -> bool:
+    """Whether `data` is an image, an archive or a document, by its first bytes."""
+    return len(data) >= _MIN_FILE_BYTES and data.startswith(_FILES)
+
+
+def is_compressed(data: bytes) -> bool:
+    """Whether `data` begins as gzip, zlib, bzip2 or xz do."""
+    return data.startswith((b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00", b"x\x01", b"x\x9c", b"x\xda"))
+
+
+def inflated(data: bytes) -> str | None:
+    """The text in compressed `data`, up to a bound; None if it is no compressed text in full."""
+    try:
+        if data.startswith(b"BZh"):
+            text = bz2.BZ2Decompressor().decompress(data, _MAX_INFLATED_BYTES)
+        elif data.startswith(b"\xfd7zXZ"):
+            text = lzma.LZMADecompressor().decompress(data, _MAX_INFLATED_BYTES)
+        else:
+            text = zlib.decompressobj(wbits=47).decompress(data, _MAX_INFLATED_BYTES)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error):
+        return None
+    return text.decode("utf-8", "replace") if len(text) < _MAX_INFLATED_BYTES else None
