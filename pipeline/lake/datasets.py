@@ -3,9 +3,9 @@
 Apart from `tables.py`, because importing Arrow's datasets takes longer than a small query.
 """
 
+import io
 from typing import Any
 
-import obstore
 import pyarrow as pa
 import pyarrow.dataset as pads
 from pyarrow.fs import LocalFileSystem
@@ -15,7 +15,7 @@ from pipeline.lake import layout
 from pipeline.lake.entries import FileEntry
 from pipeline.lake.live import Lake
 from pipeline.lake.local import LocalStore
-from pipeline.lake.store import VERIFY_HINT, Store, lake_errors
+from pipeline.lake.store import VERIFY_HINT, Store
 from pipeline.lake.tables import full_schema
 from pipeline.slices import Table
 
@@ -32,10 +32,38 @@ def _fragment(store: Store, file: FileEntry, file_format: pads.ParquetFileFormat
     if isinstance(store, LocalStore):
         path = str(store.root / file.path)
         return file_format.make_fragment(path, LocalFileSystem(), partition_expression=values)
-    with lake_errors():
-        reader: Any = obstore.open_reader(store.objects, file.path)
-        source: Any = pa.PythonFile(reader, mode="r")
+    source: Any = pa.PythonFile(_RemoteFile(store, file), mode="r")
     return file_format.make_fragment(source, partition_expression=values)
+
+
+class _RemoteFile(io.RawIOBase):
+    """A committed file of an object store, read in ranges as they are asked for."""
+
+    def __init__(self, store: Store, file: FileEntry) -> None:
+        self._store, self._file, self._position = store, file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size_bytes}
+        self._position = start[whence] + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(self._file.size_bytes - self._position, 0)
+        length = left if size is None or size < 0 else min(size, left)
+        if length == 0:
+            return b""
+        data = self._store.get_range(self._file.path, self._position, length)
+        self._position += len(data)
+        return data
 
 
 def _hive_values(path: str) -> pads.Expression:

@@ -58,7 +58,7 @@ class Store:
         """The object's bytes; `LakeError` with code "missing" if there is none."""
         data = self.get_or_none(key)
         if data is None:
-            raise LakeError(f"{key} is missing in the lake", code="missing", hint=VERIFY_HINT)
+            raise _missing(key)
         return data
 
     def get_or_none(self, key: str) -> bytes | None:
@@ -67,6 +67,14 @@ class Store:
                 return bytes(self.objects.get(key).bytes())
             except _MISSING:
                 return None
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """`length` bytes of the object from byte `start`; "missing" as for `get`."""
+        with lake_errors():
+            try:
+                return bytes(self.objects.get_range(key, start=start, length=length))
+            except _MISSING:
+                raise _missing(key) from None
 
     def exists(self, key: str) -> bool:
         with lake_errors():
@@ -143,6 +151,10 @@ class Store:
 
 
 VERIFY_HINT = "run `redactory verify` to see what else differs"
+
+
+def _missing(key: str) -> LakeError:
+    return LakeError(f"{key} is missing in the lake", code="missing", hint=VERIFY_HINT)
 
 
 def taken_over() -> LostPartition:
