@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError
@@ -60,6 +61,7 @@ class Rules:
     keys: KeyRing
 
 
+@cache
 def open_rules(config: IngestConfig) -> Rules:
     """Loads ruleset, keys and policy; raises before a message is read if one cannot be used."""
     ruleset = load_ruleset(Path(config.rules) if config.rules else None)

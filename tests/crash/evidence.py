@@ -43,7 +43,7 @@ def judge(
     lake: Path, keys: Path, sent: Mapping[Place, Sent], search: Search, *folders: Path
 ) -> Verdict:
     """Verifies the lake, compares it with what was sent, and searches it and `folders`."""
-    report = verify(str(lake), Checks.of(keys=keys, rules=None, leaks=True, processes=1))
+    report = verify(str(lake), Checks(keys=keys, processes=1))
     opened = open_lake(lake)
     columns = ["kafka_partition", "kafka_offset"]
     events = dataset(opened, "events").to_table(columns=[*columns, "event_id", "body"])

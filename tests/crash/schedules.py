@@ -9,7 +9,6 @@ from pipeline.faultpoints import POINTS
 Action = Literal["kill", "freeze"]
 
 INSTANCES = 2
-ROUNDS = 4
 
 _MOST = {"read": 6, "redact": 150, "claim": 2}
 """How often a worker surely passes a point's step in one life; every other step: 8 times."""
@@ -43,12 +42,12 @@ class Schedule:
     rounds: tuple[Round, ...]
 
 
-def schedule(seed: int) -> Schedule:
+def schedule(seed: int, rounds: int) -> Schedule:
     """The schedule of a seed; consecutive seeds kill, then freeze, at one point after another."""
     rng = random.Random(seed)
     first: Action = "freeze" if seed // len(POINTS) % 2 else "kill"
     faults = [_fault(rng, POINTS[seed % len(POINTS)], first)]
-    faults += [_fault(rng, rng.choice(POINTS), _action(rng)) for _ in range(ROUNDS - 1)]
+    faults += [_fault(rng, rng.choice(POINTS), _action(rng)) for _ in range(rounds - 1)]
     return Schedule(seed, tuple(_round(rng, fault) for fault in faults))
 
 

@@ -24,6 +24,6 @@ def test_killed_and_frozen_anywhere_every_offset_is_there_once_and_nothing_is_ra
     tmp_path: Path,
     thousand: list[Canary],
 ) -> None:
-    world, verdict = play(schedule(seed), bootstrap, make_topic, tmp_path, thousand)
+    world, verdict = play(schedule(seed, rounds=2), bootstrap, make_topic, tmp_path, thousand)
     assert verdict.is_good, verdict
     assert world.struck, "a fault came to pass"

@@ -17,7 +17,7 @@ from pipeline.config import IngestConfig, SliceLimits
 from pipeline.opening import check_start
 
 PARTITIONS = 4
-ROUND_MESSAGES = 500
+ROUND_MESSAGES = 600
 STRIKE_S = 20.0
 """How long a fault may take to come to pass before the round is over without it."""
 
