@@ -11,8 +11,9 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from obstore import exceptions
 from obstore.store import ObjectStore, from_url
@@ -20,6 +21,10 @@ from obstore.store import ObjectStore, from_url
 from pipeline.errors import LakeError, LostPartition
 from pipeline.lake.layout import TMP
 
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
+_RETRIES: "RetryConfig" = {"max_retries": 8, "retry_timeout": timedelta(seconds=60)}
 _MISSING = (FileNotFoundError, exceptions.NotFoundError)
 
 
@@ -52,7 +57,7 @@ class Store:
         if scheme == "file":
             return LocalStore.at(Path(path), create=create)
         with lake_errors():
-            return Store(from_url(str(location)), str(location))
+            return Store(from_url(str(location), retry_config=_RETRIES), str(location))
 
     def get(self, key: str) -> bytes:
         """The object's bytes; `LakeError` with code "missing" if there is none."""

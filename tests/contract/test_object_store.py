@@ -1,0 +1,158 @@
+"""The commit protocol on a real S3 server (moto's, on the loopback), also while it fails."""
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from faulty_proxy import FAULTS, Plan, faulty_proxy
+from lake_samples import BUCKET, NOW_US, ingest, masked_slice, now
+
+from pipeline.errors import LakeError, LostPartition
+from pipeline.lake import Store, open_lake
+from pipeline.lake.commits import SliceCommitter
+from pipeline.lake.documents import store_policy, store_ruleset
+from pipeline.lake.layout import Bucket, new_claim
+from pipeline.lake.log import PartitionLog
+from pipeline.lake.query import query
+from pipeline.lake.sweeping import Rewriter
+from pipeline.lake.verify import Checks, verify
+
+STRUCTURE = Checks(leaks=False, processes=1)
+DIGEST = "cd" * 32
+_numbers = count()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        chosen = int(free.getsockname()[1])
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(chosen)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _make_bucket(chosen)
+        yield chosen
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _make_bucket(port: int) -> None:
+    for _ in range(300):
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/lakes", method="PUT")
+        try:
+            urllib.request.urlopen(request).read()
+            return
+        except urllib.error.URLError:
+            time.sleep(0.1)
+    raise AssertionError("the S3 server did not start")
+
+
+def _point_to(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "tests",
+        "AWS_SECRET_ACCESS_KEY": "tests",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ALLOW_HTTP": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def lake(port: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of an empty lake that keeps the documents its slices name."""
+    _point_to(monkeypatch, port)
+    location = f"s3://lakes/lake-{next(_numbers)}"
+    store_ruleset(Store.open(location), DIGEST, b"{}")
+    store_policy(Store.open(location), DIGEST, b"{}")
+    return location
+
+
+def test_a_key_is_written_once_and_never_replaced(lake: str) -> None:
+    store = Store.open(lake)
+    assert store.put_if_absent("_log/x", b"first")
+    assert not store.put_if_absent("_log/x", b"second")
+    store.put_tmp("_tmp/c/file", b"third")
+    assert not store.publish("_tmp/c/file", "_log/x")
+    assert store.get("_log/x") == b"first"
+    assert store.publish("_tmp/c/file", "events/y")
+    assert [tuple(item) for item in store.walk("events")] == [("events/y", 5)]
+    assert store.folders("") == ["_log", "_tmp", "events"]
+
+
+def test_a_file_that_was_taken_away_cannot_be_published(lake: str) -> None:
+    store = Store.open(lake)
+    store.put_tmp("_tmp/c/runs-0/file", b"data")
+    store.move_away("_tmp/c/runs-0", "_tmp/d/taken")
+    with pytest.raises(LostPartition):
+        store.publish("_tmp/c/runs-0/file", "events/y")
+
+
+def test_the_whole_protocol_runs_on_an_object_store(lake: str) -> None:
+    store = Store.open(lake)
+    for start in (0, 10):
+        ingest(store, masked_slice(start, start + 10, dead=[start], ruleset=DIGEST))
+    frozen = SliceCommitter(store, new_claim(), now)
+    written = frozen.write(masked_slice(20, 30, ruleset=DIGEST))
+    assert written is not None
+    ingest(store, masked_slice(20, 30, ruleset=DIGEST))
+    with pytest.raises(LostPartition):
+        frozen.commit(written)
+    Rewriter(store, new_claim(), NOW_US).compact(Bucket("events", "default", BUCKET))
+    report = verify(lake, STRUCTURE)
+    assert (report.findings, report.rows, report.files) == ((), 30, 3)
+    sql = "SELECT count(*), max(expires), count(DISTINCT run_id) FROM events WHERE kafka_offset > 5"
+    assert list(query(open_lake(lake), sql).rows) == [(23, BUCKET, 3)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_failing_store_loses_and_doubles_nothing(
+    lake: str, port: int, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    plan = Plan(seed, 0.25, frozenset({"PUT", "GET", "HEAD"}))
+    with faulty_proxy(port, plan) as failing:
+        _point_to(monkeypatch, failing)
+        store = Store.open(lake)
+        for start in range(0, 40, 10):
+            ingest(store, masked_slice(start, start + 10, ruleset=DIGEST))
+    _point_to(monkeypatch, port)
+    assert set(plan.done) == set(FAULTS)
+    report = verify(lake, STRUCTURE)
+    assert (report.findings, report.rows) == ((), 40)
+    assert PartitionLog(Store.open(lake), "runs", 0).position().next_number == 5
+
+
+def test_an_answer_that_was_lost_does_not_lose_the_partition(
+    lake: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first try wrote the entry: the second finds its own and goes on."""
+
+    class LoseFirst(Plan):
+        def next(self, method: str) -> "str | None":  # type: ignore[override]
+            first = method == "PUT" and not self.done["lost answer"]
+            self.done["lost answer"] += first
+            return "lost answer" if first else None
+
+    with faulty_proxy(port, LoseFirst(0, 1.0, frozenset())) as failing:
+        _point_to(monkeypatch, failing)
+        ingest(Store.open(lake), masked_slice(0, 10, ruleset=DIGEST))
+    _point_to(monkeypatch, port)
+    assert verify(lake, STRUCTURE).findings == ()
+
+
+def test_a_store_that_refuses_or_is_away_is_one_sentence(
+    lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LakeError) as caught:
+        Store.open("s3://no-such-bucket/lake").put_if_absent("x", b"")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(LakeError) as caught:
+        Store.open("nonsense://somewhere")
+    assert "\n" not in str(caught.value)
