@@ -5,7 +5,24 @@ files, because a runner may keep what it is handed.
 """
 
 import json
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import asdict, dataclass, replace
+
+from pipeline.errors import UsageError
+
+_INSTANCE = re.compile(r"(\d{1,5})/(\d{1,5})")
+
+
+def parse_instance(text: str) -> tuple[int, int]:
+    """(I, N) of "I/N" with 0 ≤ I < N, as a StatefulSet's ordinals run; else `UsageError`."""
+    found = _INSTANCE.fullmatch(text)
+    if found and (instance := int(found[1])) < (instances := int(found[2])):
+        return instance, instances
+    raise UsageError(
+        "--instance takes I/N with I from 0 to N - 1",
+        code="bad-instance",
+        hint="of three instances the first is 0/3, the last 2/3",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +66,14 @@ class IngestConfig:
         fields["limits"] = SliceLimits(**fields["limits"])
         fields["beam_options"] = tuple(fields["beam_options"])
         return cls(**fields)
+
+    def share(self, index: int, count: int) -> "IngestConfig":
+        """What the worker `index` of `count` in this instance does: a part of its partitions."""
+        return replace(
+            self,
+            instance=self.instance + index * self.instances,
+            instances=self.instances * count,
+        )
 
     def takes(self, partition: int) -> bool:
         """Whether this instance reads `partition`."""

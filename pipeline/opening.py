@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError
 
 from pipeline.config import IngestConfig
 from pipeline.errors import LogError, UsageError
-from pipeline.kafka import client_config, describe_topic
+from pipeline.kafka import client_config, describe_topic, watermarks
 from pipeline.lag import group_id
 from pipeline.lake.documents import (
     load_policy_document,
@@ -61,12 +61,16 @@ class Rules:
     keys: KeyRing
 
 
-@cache
 def open_rules(config: IngestConfig) -> Rules:
     """Loads ruleset, keys and policy; raises before a message is read if one cannot be used."""
-    ruleset = load_ruleset(Path(config.rules) if config.rules else None)
-    keys, _ = load_or_create_keys(Path(config.keys) if config.keys else None)
-    policy = load_policy(Path(config.policy) if config.policy else None)
+    return _open_rules(config.rules, config.keys, config.policy)
+
+
+@cache
+def _open_rules(rules: str | None, key_file: str | None, policy_file: str | None) -> Rules:
+    ruleset = load_ruleset(Path(rules) if rules else None)
+    keys, _ = load_or_create_keys(Path(key_file) if key_file else None)
+    policy = load_policy(Path(policy_file) if policy_file else None)
     return Rules(ruleset, Redactor(ruleset, keys), policy, keys)
 
 
@@ -76,6 +80,20 @@ def check_start(config: IngestConfig) -> tuple[int, ...]:
     Store.open(config.lake, create=True).check_writable()
     topic = describe_topic(config.bootstrap, config.topic, client_file(config))
     return tuple(p for p in topic.partitions if config.takes(p))
+
+
+def partition_ends(config: IngestConfig) -> dict[int, int]:
+    """The offset after the last record of each partition that this instance reads."""
+    topic = describe_topic(config.bootstrap, config.topic, client_file(config))
+    settings = client_config(
+        config.bootstrap, client_file(config), **{"group.id": "redactory-ends"}
+    )
+    consumer = Consumer(settings)
+    try:
+        partitions = [p for p in topic.partitions if config.takes(p)]
+        return {p: watermarks(consumer, config.topic, p)[1] for p in partitions}
+    finally:
+        consumer.close()
 
 
 def open_reader(config: IngestConfig) -> OpenReader:

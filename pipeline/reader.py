@@ -74,8 +74,9 @@ class MaskedSlices:
             yield self._close(partition)
 
     def _is_over(self, ends_s: float) -> bool:
-        caught_up = self._config.until_caught_up and self._caught_up >= self._next.keys()
-        return caught_up or self._stop() or self._clock.monotonic_s() >= ends_s
+        if self._config.until_caught_up:  # no other pipeline follows that would read the rest
+            return self._stop() or self._caught_up >= self._next.keys()
+        return self._stop() or self._clock.monotonic_s() >= ends_s
 
     def _take(self, message: KafkaMessage) -> Iterator[MaskedSlice]:
         """Masks one message into its partition's open slice; yields the slice if it is full."""

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.config import IngestConfig
@@ -150,11 +150,7 @@ class Supervisor:
         self._start(index, failures)
 
     def _start(self, index: int, failures: int) -> None:
-        config = replace(
-            self._config,
-            instance=self._config.instance * self._count + index,
-            instances=self._config.instances * self._count,
-        )
+        config = self._config.share(index, self._count)
         process = subprocess.Popen(
             [sys.executable, "-m", "pipeline.worker"],
             stdin=subprocess.PIPE,

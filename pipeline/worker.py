@@ -11,6 +11,7 @@ import threading
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from pipeline.bounded import is_bounded, run_bounded
 from pipeline.config import IngestConfig
 from pipeline.ingest import IngestRuns
 from pipeline.stopping import STOP, stop_on_signals
@@ -38,6 +39,9 @@ def main() -> int:
 def run_once(config: IngestConfig) -> None:
     """Runs one pipeline, from the log's position to the end of its epoch."""
     options = PipelineOptions(list(config.beam_options or DEFAULT_OPTIONS))
+    if is_bounded(options):
+        run_bounded(config, options)
+        return
     with beam.Pipeline(options=options) as pipeline:
         _ = pipeline | IngestRuns(config) | "Tell" >> beam.Map(tell_commit)
 

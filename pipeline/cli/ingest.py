@@ -32,6 +32,10 @@ def ingest(
         bool, typer.Option("--until-caught-up", help="End when every partition is read to its end.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    instance: Annotated[
+        str,
+        typer.Option(metavar="I/N", help="Read the partitions p with p mod N = I, others the rest."),
+    ] = "0/1",
     slice_records: Annotated[int, typer.Option(min=1, help="Most messages in a slice.")] = 20_000,
     slice_bytes: Annotated[int, typer.Option(min=1, help="Most bytes in a slice.")] = 32 << 20,
     flush_interval_s: Annotated[
@@ -47,9 +51,10 @@ def ingest(
     Runs until it is stopped (Ctrl-C or SIGTERM ends it cleanly), or with --until-caught-up until
     everything that stands in the topic is stored. It goes on where the lake's log ends.
     """
-    from pipeline.config import IngestConfig, SliceLimits
+    from pipeline.config import IngestConfig, SliceLimits, parse_instance
     from pipeline.progress import print_report, run_with_progress
 
+    ordinal, instances = parse_instance(instance)
     settings = IngestConfig(
         bootstrap=bootstrap,
         topic=topic,
@@ -60,6 +65,8 @@ def ingest(
         client_config=str(config) if config else None,
         until_caught_up=until_caught_up,
         limits=SliceLimits(slice_records, slice_bytes, flush_interval_s),
+        instance=ordinal,
+        instances=instances,
         beam_options=tuple(beam_options or ()),
     )
     print_report(run_with_progress(settings, workers), as_json)

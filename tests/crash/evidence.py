@@ -19,13 +19,15 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """All empty or zero: every message is in the lake once, as it should be, and nothing is raw.
+    """Good: every message is in the lake once, as it should be, and nothing is raw.
 
-    `lost` are places that should hold a row and do not, `invented` those that hold one and should
-    not; `refused` counts events that came after their deadline, which hold none.
+    `lost` counts places that should hold a row and do not, but for the events that the log says
+    were refused or removed; `invented` are those that hold one and should not; `changed` those
+    whose row is not their message.
     """
 
     sent: int
+    canaries: int
     lost: int
     doubled: tuple[Place, ...]
     invented: tuple[Place, ...]
@@ -59,6 +61,7 @@ def judge(
     missing = (expected_events - rows.keys()) | (expected_bad - bad)
     return Verdict(
         sent=len(sent),
+        canaries=sum(each.kind == "canary" for each in sent.values()),
         lost=len(missing) - not_stored,
         doubled=tuple(sorted(at for at, count in counted.items() if count > 1)),
         invented=tuple(sorted((rows.keys() - expected_events) | (bad - expected_bad))),

@@ -6,9 +6,11 @@ Lives are forked from one server process that has imported everything, so each t
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
@@ -21,6 +23,11 @@ from running import until
 
 from pipeline import faultpoints
 from pipeline.config import IngestConfig
+
+STRUCK = "struck"
+"""The file that says that a fault came to pass."""
+
+BALLAST = "ballast"
 
 _SERVER = get_context("forkserver")
 _SERVER.set_forkserver_preload(["pipeline.worker"])
@@ -49,7 +56,7 @@ class Life:
     @property
     def is_struck(self) -> bool:
         """Whether the fault came to pass."""
-        return self.is_stopped or self.process.exitcode == -signal.SIGKILL
+        return (self.folder / STRUCK).exists()
 
     @property
     def said(self) -> list[dict[str, Any]]:
@@ -77,18 +84,16 @@ class Life:
 
 
 def begin(
-    config: IngestConfig, folder: Path, fault: Fault | None = None, clock_step_s: float = 0.0
+    config: IngestConfig, folder: Path, fault: Fault | None = None, clock_s: float = 0.0
 ) -> Life:
-    """Starts a worker that works in `folder` and whose clock is off by `clock_step_s`."""
+    """Starts a worker that works in `folder` and whose clock is off by `clock_s`."""
     folder.mkdir(parents=True)
-    process = _SERVER.Process(
-        target=_live, args=(config.to_json(), str(folder), fault, clock_step_s), daemon=True
-    )
+    process = _SERVER.Process(target=_live, args=(config, str(folder), fault, clock_s), daemon=True)
     process.start()
     return Life(process, folder, fault)
 
 
-def _live(config: str, folder: str, fault: Fault | None, clock_step_s: float) -> None:
+def _live(config: IngestConfig, folder: str, fault: Fault | None, clock_s: float) -> None:
     from pipeline import worker
 
     # The compiled rules alone are shared: compiling them takes longer than a life.
@@ -98,27 +103,53 @@ def _live(config: str, folder: str, fault: Fault | None, clock_step_s: float) ->
     os.chdir(folder)
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
-    _step_clock(clock_step_s)
-    faultpoints.install(_Striking(fault) if fault else None)
+    step_clock(clock_s)
+    faultpoints.install(_Striking(fault, config.lake) if fault else None)
     reading, writing = os.pipe()  # stays open: a worker ends when its supervisor is gone
-    os.write(writing, f"{config}\n".encode())
+    os.write(writing, f"{config.to_json()}\n".encode())
     sys.stdin = os.fdopen(reading)
     sys.exit(worker.main())
 
 
 class _Striking:
-    def __init__(self, fault: Fault) -> None:
-        self._fault, self._left = fault, fault.occurrence
+    def __init__(self, fault: Fault, lake: str) -> None:
+        self._fault, self._lake, self._left = fault, lake, fault.occurrence
 
     def __call__(self, point: str) -> None:
         if point != self._fault.point:
             return
         self._left -= 1
         if self._left == 0:
-            how = signal.SIGKILL if self._fault.action == "kill" else signal.SIGSTOP
-            os.kill(os.getpid(), how)
+            Path(STRUCK).touch()
+            self._strike()
+
+    def _strike(self) -> None:
+        match self._fault.action:
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "freeze":
+                os.kill(os.getpid(), signal.SIGSTOP)
+            case "step":
+                step_clock(self._fault.step_s)
+            case "fill":
+                fill_disk(Path(self._lake))
+            case "lock":
+                remount(Path(self._lake), "ro")
 
 
-def _step_clock(step_s: float) -> None:
-    real_ns = time.time_ns
-    time.time_ns = lambda: real_ns() + int(step_s * 1e9)
+def step_clock(step_s: float) -> None:
+    """From now on this process sees a clock that is off by `step_s` more than before."""
+    now_ns = time.time_ns
+    time.time_ns = lambda: now_ns() + int(step_s * 1e9)
+
+
+def fill_disk(folder: Path) -> None:
+    """Writes a file until the disk under `folder` is full."""
+    with (folder / BALLAST).open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"\0" * 4096)
+
+
+def remount(folder: Path, mode: str) -> None:
+    """Makes the file system mounted at `folder` read-only ("ro") or not ("rw")."""
+    subprocess.run(["mount", "-o", f"remount,{mode}", folder], check=True)

@@ -6,9 +6,12 @@ from typing import Literal
 
 from pipeline.faultpoints import POINTS
 
-Action = Literal["kill", "freeze"]
+Action = Literal["kill", "freeze", "step", "fill", "lock"]
 
 INSTANCES = 2
+
+CLOCK_STEPS_S = (-86_400.0, -3600.0, 3600.0, 86_400.0, 40 * 86_400.0)
+"""The last one is longer than the default retention: every event is refused then."""
 
 _MOST = {"read": 6, "redact": 150, "claim": 2}
 """How often a worker surely passes a point's step in one life; every other step: 8 times."""
@@ -16,24 +19,29 @@ _MOST = {"read": 6, "redact": 150, "claim": 2}
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """At its `occurrence`-th passing of `point` (from 1) a worker is killed or stopped."""
+    """What befalls a worker at its `occurrence`-th passing of `point` (from 1).
+
+    It is killed; or frozen; or its clock makes a step of `step_s`; or the lake's disk is filled,
+    or mounted read-only.
+    """
 
     point: str
     occurrence: int
     action: Action
+    step_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """One life of each instance (None: nothing happens to it), both at the same time.
 
-    `successor` befalls the worker that takes over from a frozen one; `clock_steps_s` are how far
-    the clocks of the two are off.
+    `successor` befalls the worker that takes over from a frozen one; `clocks_s` are how far the
+    clocks of the two are off from the start.
     """
 
     faults: tuple[Fault | None, ...]
     successor: Fault | None
-    clock_steps_s: tuple[float, ...]
+    clocks_s: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +63,14 @@ def _round(rng: random.Random, fault: Fault) -> Round:
     beside = _fault(rng, rng.choice(POINTS), "kill") if rng.random() < 0.5 else None
     successor = _fault(rng, rng.choice(POINTS), "kill") if rng.random() < 0.3 else None
     faults: tuple[Fault | None, ...] = (fault, beside)
-    steps_s = tuple(rng.choice([0.0, 0.0, -3600.0, 86_400.0]) for _ in faults)
-    return Round(faults if rng.random() < 0.5 else faults[::-1], successor, steps_s)
+    clocks_s = tuple(rng.choice([0.0, 0.0, *CLOCK_STEPS_S]) for _ in faults)
+    return Round(faults if rng.random() < 0.5 else faults[::-1], successor, clocks_s)
 
 
 def _action(rng: random.Random) -> Action:
-    return "kill" if rng.random() < 0.6 else "freeze"
+    return rng.choice(["kill", "kill", "freeze", "step"])
 
 
 def _fault(rng: random.Random, point: str, action: Action) -> Fault:
-    return Fault(point, rng.randint(1, _MOST.get(point.partition(".")[0], 8)), action)
+    occurrence = rng.randint(1, _MOST.get(point.partition(".")[0], 8))
+    return Fault(point, occurrence, action, rng.choice(CLOCK_STEPS_S))

@@ -1,29 +1,75 @@
 """Kill it anywhere, freeze it anywhere: nothing is lost, doubled or left raw."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from crash.canaries import Canary, canaries
+from crash.canaries import Canary, Search, canaries
+from crash.matrix import Matrix
 from crash.schedules import schedule
 from crash.world import play
+
+MakeTopic = Callable[..., str]
 
 SHORT_SEEDS = (12, 31)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def thousand() -> list[Canary]:
     return canaries(1000)
 
 
+@pytest.fixture(scope="module")
+def matrix(checkout: Path, request: pytest.FixtureRequest) -> Iterator[Matrix]:
+    """Collects the schedules of this session, then writes and prints the table."""
+    collected = Matrix()
+    yield collected
+    table = collected.write(checkout / "benchmarks" / "results" / "crash-matrix.md")
+    request.config.get_terminal_writer().write(f"\n{table}")
+
+
 @pytest.mark.parametrize("seed", SHORT_SEEDS)
-def test_killed_and_frozen_anywhere_every_offset_is_there_once_and_nothing_is_raw(
-    seed: int,
-    bootstrap: str,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-    thousand: list[Canary],
+def test_killed_and_frozen_every_offset_is_there_once_and_nothing_is_raw(
+    seed: int, bootstrap: str, make_topic: MakeTopic, tmp_path: Path, thousand: list[Canary]
 ) -> None:
     world, verdict = play(schedule(seed, rounds=2), bootstrap, make_topic, tmp_path, thousand)
     assert verdict.is_good, verdict
     assert world.struck, "a fault came to pass"
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(100))
+def test_the_full_matrix(
+    seed: int,
+    bootstrap: str,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+    thousand: list[Canary],
+    matrix: Matrix,
+) -> None:
+    world, verdict = play(schedule(seed, rounds=4), bootstrap, make_topic, tmp_path, thousand)
+    matrix.add(world, verdict)
+    assert verdict.is_good, verdict
+    assert verdict.canaries >= len(thousand), "every canary was sent"
+
+
+def test_the_search_finds_a_canary_in_every_dress(tmp_path: Path, thousand: list[Canary]) -> None:
+    import base64
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    secret = thousand[-1].secret
+    search = Search(canary.secret for canary in thousand)
+    raw = secret.encode()
+    for dress in (
+        raw,
+        base64.b64encode(b"x" + raw + b"yz"),
+        raw.hex().encode(),
+        "".join(f"%{byte:02x}" for byte in raw).encode(),
+    ):
+        assert search.in_bytes(b"before " + dress + b" after") == {secret}
+    pq.write_table(pa.table({"body": [f"the {secret}"] * 50}), tmp_path / "a.parquet")
+    assert search.in_folders(tmp_path) == {secret: tmp_path / "a.parquet"}
+    assert search.in_bytes(b"nothing to see") == set()

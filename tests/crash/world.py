@@ -60,20 +60,24 @@ class World:
         self,
         instance: int,
         fault: Fault | None = None,
-        clock_step_s: float = 0.0,
+        clock_s: float = 0.0,
         *,
         until_caught_up: bool = False,
     ) -> Life:
         """A new worker of an instance."""
         config = self.config(instance, until_caught_up=until_caught_up)
         folder = self.folder / "lives" / f"{len(self.lives):03}"
-        self.lives.append(begin(config, folder, fault, clock_step_s))
+        self.lives.append(begin(config, folder, fault, clock_s))
         return self.lives[-1]
 
     def run(self, round_: Round) -> None:
         """Both instances until the planned faults have struck; the frozen ones wake afterwards."""
-        steps_s = round_.clock_steps_s
-        lives = [self.begin(i, fault, steps_s[i]) for i, fault in enumerate(round_.faults)]
+        lives = [
+            self.begin(instance, fault, clock_s)
+            for instance, (fault, clock_s) in enumerate(
+                zip(round_.faults, round_.clocks_s, strict=True)
+            )
+        ]
         marked = [life for life in lives if life.fault]
         end_s = time.monotonic() + STRIKE_S
         while not all(life.is_struck or life.is_over for life in marked):
@@ -94,7 +98,7 @@ class World:
         """Another worker goes on for a frozen one and commits; then that one wakes."""
         if fault is not None:
             struck = self.begin(instance, fault, until_caught_up=True)
-            until(lambda: struck.is_struck or struck.is_over, "the successor ends")
+            until(lambda: struck.is_struck or struck.is_over, "the successor is struck")
         self.catch_up([instance])
         frozen.thaw()
         # Overtaken it ends by itself; woken before it knew anything it may well go on.

@@ -1,0 +1,87 @@
+"""The main path on a runner that reads no unbounded source (Dask): a bounded run.
+
+An element is a topic partition with the offset to read up to.  One step does all of it, from the
+log's position to there, and yields the commits as receipts: nothing raw or unfinished is handed
+from one worker to another, and an element that is executed again finds its slices in the log.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+from pipeline.config import IngestConfig
+from pipeline.errors import UsageError
+from pipeline.lag import GroupOffsets
+from pipeline.lake.commits import SliceCommitter
+from pipeline.lake.entries import Commit
+from pipeline.lake.layout import new_claim
+from pipeline.lake.log import PartitionLog
+from pipeline.lake.store import Store
+from pipeline.opening import open_reader, partition_ends
+from pipeline.telling import tell_commit, telling_errors
+
+RUNNERS = ("DaskRunner",)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRange:
+    """A partition of the topic's `partitions`, to be read up to offset `end`."""
+
+    partition: int
+    partitions: int
+    end: int
+
+
+def is_bounded(options: PipelineOptions) -> bool:
+    """Whether the runner that the options name needs a bounded run."""
+    return options.view_as(StandardOptions).runner in RUNNERS
+
+
+def run_bounded(config: IngestConfig, options: PipelineOptions) -> None:
+    """Reads what stands in the topic now, then tells the commits: workers may be far away."""
+    if not config.until_caught_up:
+        raise UsageError(
+            "this runner reads bounded runs only",
+            code="bounded-only",
+            hint="add --until-caught-up, and run it again for what comes later",
+        )
+    ends = partition_ends(config)
+    store = Store.open(config.lake)
+    logs = [PartitionLog(store, config.topic, partition) for partition in ends]
+    first = [log.position().next_number for log in logs]
+    ranges = [PartitionRange(p, max(ends) + 1, end) for p, end in ends.items()]
+    with beam.Pipeline(options=options) as pipeline:
+        _ = (
+            pipeline
+            | beam.Create(ranges)
+            | "Ingest" >> beam.ParDo(IngestPartition(config)).with_output_types(Commit)
+        )
+    for log, number in zip(logs, first, strict=True):
+        for each in range(number, log.position().next_number):
+            tell_commit(log.commit_at(each)[0])
+
+
+class IngestPartition(beam.DoFn):  # type: ignore[misc]
+    """Read → mask → write → commit, slice after slice, for one partition."""
+
+    def __init__(self, config: IngestConfig) -> None:
+        self._config = config
+
+    def process(self, element: PartitionRange) -> Iterator[Commit]:
+        config = replace(self._config, instance=element.partition, instances=element.partitions)
+        committer = SliceCommitter(Store.open(config.lake), new_claim())
+        with telling_errors():
+            reader, offsets = open_reader(config), GroupOffsets(config)
+            try:
+                for masked in reader.slices:
+                    if (written := committer.write(masked)) is not None:
+                        committed = committer.commit(written)
+                        offsets.commit(committed.topic, committed.partition, committed.end)
+                        yield committed
+                    if masked.header.end >= element.end:
+                        break
+            finally:
+                reader.close()
+                offsets.close()
