@@ -65,5 +65,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MaskedSlice:
+    """A slice's header and its rows, dealt out to the files they will be."""
+
     header: SliceHeader
     parts: tuple[Part, ...]

@@ -161,6 +161,7 @@ _SHARED = (
 
 
 def shared_fields(header: SliceHeader | Intent | Commit) -> dict[str, Any]:
+    """The values that a slice's header, its intent and its commit have in common."""
     return {name: getattr(header, name) for name in _SHARED}
 
 
@@ -171,6 +172,7 @@ def encode(entry: "DataclassInstance") -> bytes:
 
 
 def digest(document: bytes) -> str:
+    """SHA-256 of a document, hex: what the next entry names as its `previous`."""
     return hashlib.sha256(document).hexdigest()
 
 

@@ -146,6 +146,7 @@ def log_folder(topic: str, partition: int) -> str:
 
 
 def entry_key(topic: str, partition: int, number: int, kind: EntryKind) -> str:
+    """Where entry `number` of a partition's log stands."""
     return f"{log_folder(topic, partition)}/{number:012}.{kind}"
 
 
@@ -164,10 +165,12 @@ def parse_log_folder(folder: str) -> tuple[str, int] | None:
 
 
 def checkpoints_folder(topic: str, partition: int) -> str:
+    """Where the checkpoints of a partition's log stand, one file each, named by number."""
     return f"{log_folder(topic, partition)}/checkpoints"
 
 
 def checkpoint_key(topic: str, partition: int, number: int) -> str:
+    """Where the checkpoint at commit `number` stands."""
     return f"{checkpoints_folder(topic, partition)}/{number:012}"
 
 

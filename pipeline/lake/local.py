@@ -16,6 +16,8 @@ from pipeline.lake.store import Store, lake_errors, taken_over
 
 
 class LocalStore(Store):
+    """A directory; what it reports as written survives a power failure."""
+
     def __init__(self, root: Path) -> None:
         super().__init__(obstore.store.LocalStore(root), str(root))
         self.root = root

@@ -124,6 +124,7 @@ class PartitionLog:
 
 
 def lost_partition(topic: str, partition: int) -> LostPartition:
+    """The error of a writer that finds another's entry where its own should stand."""
     return LostPartition(
         f"another writer works on partition {partition} of {topic}",
         code="lost-partition",

@@ -29,6 +29,8 @@ _MISSING = (FileNotFoundError, exceptions.NotFoundError)
 
 
 class StoredObject(NamedTuple):
+    """What a listing tells of an object."""
+
     key: str
     size_bytes: int
 
@@ -163,6 +165,7 @@ def _missing(key: str) -> LakeError:
 
 
 def taken_over() -> LostPartition:
+    """The error of a writer whose unfinished files another one has taken away."""
     return LostPartition(
         "another writer took this partition over",
         code="taken-over",

@@ -78,6 +78,7 @@ def _write_aside(store: Store, file: NewFile) -> FileEntry:
 
 
 def file_entry(key: str, table: Table, rows: int, data: bytes) -> FileEntry:
+    """What a commit says about a file with these bytes."""
     return FileEntry(key, table, rows, len(data), hashlib.sha256(data).hexdigest())
 
 
