@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 
 from rich.console import Console
@@ -16,19 +16,22 @@ from rich.text import Text
 from pipeline.config import IngestConfig
 from pipeline.lag import LagWatch
 from pipeline.opening import check_start
+from pipeline.retention.schedule import SweepSchedule
 from pipeline.supervisor import IngestReport, Supervisor
 
 PLAIN_EVERY_S = 10.0
 
 
-def run_with_progress(config: IngestConfig, workers: int) -> IngestReport:
+def run_with_progress(config: IngestConfig, workers: int, *, sweeping: bool) -> IngestReport:
     """Checks that the ingest can start, runs it, shows how it goes on stderr.
 
-    Raises a PipelineError (or RedactorsError for rules and keys) if it cannot start or go on.
+    With `sweeping`, what reaches its deadline meanwhile is removed.  Raises a PipelineError (or
+    RedactorsError for rules and keys) if it cannot start or go on.
     """
     partitions = check_start(config)
     console = Console(stderr=True)
-    with LagWatch(config, partitions) as lag, _shown(console) as show:
+    sweeps = SweepSchedule(config, console.print) if sweeping else nullcontext()
+    with LagWatch(config, partitions) as lag, _shown(console) as show, sweeps:
         started_s = time.monotonic()
 
         def on_progress(report: IngestReport) -> None:

@@ -41,6 +41,9 @@ def ingest(
     flush_interval_s: Annotated[
         float, typer.Option(min=0.1, help="Longest time until what was read can be queried.")
     ] = 5.0,
+    sweep: Annotated[
+        bool, typer.Option(help="Remove rows when they reach their deadline, every hour.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     beam_options: Annotated[
         list[str] | None, typer.Argument(help="Beam options, after --.", show_default=False)
@@ -69,4 +72,4 @@ def ingest(
         instances=instances,
         beam_options=tuple(beam_options or ()),
     )
-    print_report(run_with_progress(settings, workers), as_json)
+    print_report(run_with_progress(settings, workers, sweeping=sweep), as_json)

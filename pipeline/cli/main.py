@@ -18,7 +18,9 @@ from pipeline.errors import PipelineError
 from redactors.errors import KeyRingError, RedactorsError, RulesetError
 from schemas.errors import SchemasError
 
-COMMANDS = ("emit", "ingest", "query", "verify", "retention", "log", "redact", "rules", "demo", "broker")
+COMMANDS = (
+    "emit", "ingest", "query", "verify", "retention", "log", "redact", "rules", "demo", "broker"
+)  # fmt: skip
 """The modules of `pipeline.cli` that register commands, in the order of the help text."""
 
 EXTRA_OF = {

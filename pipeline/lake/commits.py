@@ -91,8 +91,7 @@ class SliceCommitter:
             raise _foreign_intent(intent, self._claim)
         # 3, 4
         masked = with_recovered_rows(self._store, masked, intent.number)
-        kept, expired = self._without_ended(masked.parts)
-        files = publish_files(self._store, files_of(kept, header, intent.number, self._claim))
+        files, expired = self._publish(masked, intent.number)
         return WrittenSlice(
             masked.header,
             intent.number,
@@ -116,6 +115,19 @@ class SliceCommitter:
             at("claim.after")
             self._positions[place] = log.position()
         return self._positions[place]
+
+    def _publish(self, masked: MaskedSlice, number: int) -> tuple[tuple[FileEntry, ...], int]:
+        """Steps 3 and 4: the published files, and the number of rows whose bucket has ended."""
+        kept, expired = self._without_ended(masked.parts)
+        try:
+            files = publish_files(self._store, files_of(kept, masked.header, number, self._claim))
+        except LostPartition:
+            # A sweep may have taken the unfinished file of a bucket that has ended since.
+            living, expired = self._without_ended(masked.parts)
+            if len(living) == len(kept):
+                raise
+            files = publish_files(self._store, files_of(living, masked.header, number, self._claim))
+        return files, expired
 
     def _without_ended(self, parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], int]:
         """The parts whose bucket still lives, and the number of rows in the others."""

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from lake_samples import BUCKET, NOW_US, ingest, masked_slice
+from running import until
 
 from pipeline import faultpoints
+from pipeline.config import IngestConfig
 from pipeline.errors import LakeError, LostPartition
 from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.layout import Bucket, new_claim
@@ -18,6 +20,7 @@ from pipeline.lake.verify import Checks, verify
 from pipeline.retention.holds import Holds
 from pipeline.retention.ledger import Ledger, Receipt
 from pipeline.retention.plan import plan_retention
+from pipeline.retention.schedule import SweepSchedule
 from pipeline.retention.survey import survey
 from pipeline.retention.sweep import Sweeper
 from pipeline.retention.tombstones import read_tombstones, removals_of_run
@@ -105,7 +108,7 @@ def test_a_bucket_goes_at_its_start_and_the_next_one_stays(store: Store) -> None
         ("dead_letters", 1, 1),
         ("events", 2, 8),
     ]
-    assert live_offsets(store) == [(0, 1), (0, 4), (0, 6)] + [(1, offset) for offset in range(5)]
+    assert live_offsets(store) == [(0, 1), (0, 5), (0, 7)] + [(1, offset) for offset in range(5)]
     assert list(store.walk(EVENTS.folder)) == list(store.walk(DEAD.folder)) == []
     assert is_accounted_for(store)
 
@@ -158,7 +161,7 @@ def test_a_sweep_killed_anywhere_is_finished_by_the_next(
         sweep(store)
     faultpoints.install(None)
     sweep(store)
-    assert live_offsets(store) == [(0, 1), (0, 4), (0, 6)] + [(1, offset) for offset in range(5)]
+    assert live_offsets(store) == [(0, 1), (0, 5), (0, 7)] + [(1, offset) for offset in range(5)]
     assert list(store.walk(EVENTS.folder)) == []
     assert is_accounted_for(store)
 
@@ -262,6 +265,45 @@ def test_unfinished_files_go_with_the_bucket_their_name_says(store: Store) -> No
     assert receipt is not None and [BUCKET in key for key in receipt.unfinished] == [True]
     assert [NEXT in item.key for item in store.walk("_tmp")] == [True]
     assert sweep(store, ENDED_US) is None
+
+
+def test_a_bucket_that_ends_while_a_slice_is_written_costs_the_slice_its_rows_only(
+    store: Store,
+) -> None:
+    clock_us = NOW_US
+
+    def end(name: str) -> None:
+        nonlocal clock_us
+        if name == "flush.after":
+            faultpoints.install(None)
+            clock_us = ENDED_US
+            sweep(store)
+
+    faultpoints.install(end)
+    writer = SliceCommitter(store, new_claim(), lambda: clock_us)
+    written = writer.write(masked_slice(12, 16, expires=(BUCKET, NEXT)))
+    assert written is not None and written.expired == 2
+    writer.commit(written)
+    assert [at for at in live_offsets(store) if at[1] >= 12] == [(0, 13), (0, 15)]
+    assert is_accounted_for(store)
+
+
+def test_an_ingest_sweeps_when_it_starts_and_tells_what_would_not_go(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = IngestConfig("nowhere:9", "runs", store.location, keys=str(tmp_path / "keys.json"))
+    told: list[str] = []
+    with SweepSchedule(config, told.append, lambda: ENDED_US):
+        until(lambda: not list(store.walk(EVENTS.folder)), "the sweep")
+    assert told == []
+    writer = SliceCommitter(store, new_claim(), lambda: NOW_US)
+    written = writer.write(masked_slice(12, 16, expires=(BUCKET,)))
+    assert written is not None
+    writer.commit(written)
+    monkeypatch.setattr(type(store), "delete", lambda self, key: None)
+    with SweepSchedule(config, told.append, lambda: ENDED_US):
+        until(lambda: bool(told), "a word about it")
+    assert told == ["the sweep could not remove everything: see receipt 2"]
 
 
 def test_a_changed_or_missing_receipt_breaks_the_chain(store: Store) -> None:
