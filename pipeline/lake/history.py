@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from pipeline.errors import LakeError
 from pipeline.lake import layout
 from pipeline.lake.entries import Checkpoint, Commit, FileEntry, Rewrite, decode
 from pipeline.lake.log import PartitionLog, Position
@@ -47,12 +48,22 @@ def partitions(store: Store) -> list[tuple[str, int]]:
 def read_history(store: Store, topic: str, partition: int) -> History:
     """The history of one partition; raises `LogError` or `LakeError` where it cannot be read."""
     log = PartitionLog(store, topic, partition)
+    cut = log.checkpoint_number()
+    try:
+        return _read(log)
+    except LakeError:
+        if log.checkpoint_number() == cut:
+            raise
+        return _read(log)  # the log was cut while it was read
+
+
+def _read(log: PartitionLog) -> History:
     checkpoint = log.checkpoint()
     position = log.position()
     numbers = range(checkpoint.number + 1 if checkpoint else 1, position.next_number)
     with ThreadPoolExecutor(_READERS) as pool:
         commits = tuple(commit for commit, _ in pool.map(log.commit_at, numbers))
-    return History(topic, partition, checkpoint, commits, position)
+    return History(log.topic, log.partition, checkpoint, commits, position)
 
 
 def read_histories(

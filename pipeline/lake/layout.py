@@ -120,6 +120,7 @@ def parse_rewritten(key: str) -> tuple[Bucket, int] | None:
 
 
 def check_topic(topic: str) -> None:
+    """Raises `LogError` for what cannot be a Kafka topic, so that no key leaves its folder."""
     if not _TOPIC.fullmatch(topic):
         raise LogError("not the name of a Kafka topic", code="bad-topic")
 
@@ -141,6 +142,7 @@ def new_claim() -> str:
 
 
 def log_folder(topic: str, partition: int) -> str:
+    """Where the log of a partition stands."""
     check_topic(topic)
     return f"{LOG}/{topic}/{partition}"
 

@@ -4,6 +4,7 @@ rules of each row find nothing in it.
 Nothing is taken from the running parts: the log is read entry by entry and each file anew.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -13,14 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.errors import LogError
+from pipeline.errors import LakeError, LogError
 from pipeline.lake import layout
-from pipeline.lake.entries import Commit, Rewrite
+from pipeline.lake.documents import load_policy_document
+from pipeline.lake.entries import Commit, FileEntry, Rewrite
 from pipeline.lake.history import partitions, read_rewrites
 from pipeline.lake.layout import document_key
 from pipeline.lake.live import find_strays, read_lake
 from pipeline.lake.proof.accounting import account
-from pipeline.lake.proof.files import FileResult, FileTask, Origin, check_file
+from pipeline.lake.proof.files import DAY_US, FileResult, FileTask, Origin, check_file
 from pipeline.lake.proof.findings import Finding, PartitionReport, Report
 from pipeline.lake.proof.leaks import LeakCheck
 from pipeline.lake.proof.topic import Source, against_topic
@@ -33,6 +35,9 @@ from redactors.keys import default_key_file
 
 FEW_FILES = 8
 """Up to here starting processes costs more than they save."""
+
+WIDTHS_US = {"hour": 3_600_000_000, "day": DAY_US}
+"""The widths of buckets, as retention policies name them."""
 
 Progress = Callable[[int, int], None]
 """Called with (files done, files in all)."""
@@ -81,6 +86,18 @@ def verify(location: str, checks: Checks, progress: Progress = lambda done, tota
     Raises `LakeError` if the lake cannot be read at all.
     """
     store = Store.open(location)
+    report = _verify(store, location, checks, progress)
+    missing = {found.path for found in report.findings if found.code == "file-missing"}
+    if missing and missing & _removed_paths(store):
+        return _verify(store, location, checks, progress)  # a sweep went on meanwhile
+    return report
+
+
+def _removed_paths(store: Store) -> set[str]:
+    return {file.path for rewrite in read_rewrites(store) for file in rewrite.removed}
+
+
+def _verify(store: Store, location: str, checks: Checks, progress: Progress) -> Report:
     findings: list[Finding] = []
     trails = [read_trail(store, *at) for at in partitions(store)]
     rewrites = _read_rewrites(store, findings)
@@ -89,7 +106,7 @@ def verify(location: str, checks: Checks, progress: Progress = lambda done, tota
         Finding(code="rewrite-differs", path=rewrite.added[0].path, detail=rewrite.purpose)
         for rewrite in unequal_rewrites(rewrites)
     ]
-    tasks = _tasks(trails, rewrites)
+    tasks = _tasks(trails, rewrites, _Policies(store))
     results = []
     for result in _check_files(location, tasks, checks):
         results.append(result)
@@ -130,12 +147,39 @@ def _read_rewrites(store: Store, findings: list[Finding]) -> tuple[Rewrite, ...]
         return ()
 
 
-def _tasks(trails: Iterable[Trail], rewrites: Iterable[Rewrite]) -> list[FileTask]:
+class _Policies:
+    """The widths of the buckets by the policies that the log keeps, each read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._by_digest: dict[str, Mapping[str, int]] = {}
+
+    def bucket_us(self, digest: str, file: FileEntry) -> int:
+        """The width of the buckets of the file's class; a day if the policy does not tell."""
+        if digest not in self._by_digest:
+            self._by_digest[digest] = self._widths(digest)
+        bucket = layout.parse_bucket(file.path)
+        return self._by_digest[digest].get(bucket.retention_class, DAY_US) if bucket else DAY_US
+
+    def _widths(self, digest: str) -> Mapping[str, int]:
+        try:
+            policy = json.loads(load_policy_document(self._store, digest))
+            return {name: WIDTHS_US[c["bucket"]] for name, c in policy["classes"].items()}
+        except (LakeError, ValueError, KeyError):
+            return {}
+
+
+def _tasks(
+    trails: Iterable[Trail], rewrites: Iterable[Rewrite], policies: _Policies
+) -> list[FileTask]:
     """The live files, each with the slice it came from."""
     tasks: dict[str, FileTask] = {}
     for trail in trails:
         for commit in trail.commits:
-            tasks |= {file.path: FileTask(file, _origin(commit)) for file in commit.files}
+            tasks |= {
+                file.path: FileTask(file, _origin(commit), policies.bucket_us(commit.policy, file))
+                for file in commit.files
+            }
         if trail.checkpoint is not None:
             tasks |= {file.path: FileTask(file, None) for file in trail.checkpoint.files}
     for rewrite in rewrites:

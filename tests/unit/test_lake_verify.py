@@ -33,6 +33,7 @@ ENTRY = "_log/runs/0/00000000000{}.{}"
 FILE = f"events/retention_class=default/expires={BUCKET}/runs-0-00000000000{{}}.parquet"
 STRUCTURE = Checks(leaks=False, processes=1)
 RULES = Checks(newer=False, processes=1)
+HOURLY = b'{"default": "default", "classes": {"default": {"lifetime": "30d", "bucket": "hour"}}}'
 AFTER_US = NOW_US + 40 * 86_400_000_000
 
 
@@ -189,6 +190,16 @@ def test_a_deadline_outside_the_bucket_is_found(lake: Path, digest: str) -> None
     masked = masked_slice(20, 24, columns={"deadline": AFTER_US}, ruleset=digest)
     ingest(Store.open(lake), masked)
     assert found(verify(str(lake), STRUCTURE)) == [("deadline-differs", 20)]
+
+
+def test_a_deadline_is_held_against_the_width_of_its_class_by_the_policy_of_then(
+    lake: Path, digest: str
+) -> None:
+    """Fourteen hours into its bucket a deadline is right for daily buckets, not for hourly ones."""
+    (lake / f"_log/policies/{digest}").write_bytes(HOURLY)
+    assert ("deadline-differs", 0) in found(verify(str(lake), STRUCTURE))
+    (lake / f"_log/policies/{digest}").write_bytes(HOURLY.replace(b"hour", b"day"))
+    assert verify(str(lake), STRUCTURE).findings == ()
 
 
 def test_a_value_that_the_rows_own_rules_find_is_a_violation(lake: Path, digest: str) -> None:

@@ -18,6 +18,8 @@ from pipeline.lake.store import Store
 from pipeline.lake.tables import DECLARED
 
 DAY_US = 86_400_000_000
+"""The widest bucket there is."""
+
 BATCH_ROWS = 1_000
 
 Offsets = NDArray[np.int64]
@@ -39,10 +41,14 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """A committed file to check; `origin` is None for a file that a rewrite made."""
+    """A committed file to check; `origin` is None for a file that a rewrite made.
+
+    `bucket_us` is the width of its bucket, in which the deadlines of its rows must lie.
+    """
 
     entry: FileEntry
     origin: Origin | None
+    bucket_us: int = DAY_US
 
 
 @dataclass(slots=True)
@@ -101,7 +107,7 @@ def _check_rows(result: FileResult, task: FileTask, rows: pa.Table) -> None:
         result.offsets[topic, int(partition)] = np.sort(offsets[mine])
     if task.origin is not None:
         _check_each(result, task, "row-misplaced", offsets, _are_at_home(rows, task.origin))
-    _check_each(result, task, "deadline-differs", offsets, _are_in_bucket(rows, task.entry.path))
+    _check_each(result, task, "deadline-differs", offsets, _are_in_bucket(rows, task))
 
 
 def _check_each(
@@ -126,13 +132,12 @@ def _are_at_home(rows: pa.Table, origin: Origin) -> Flags:
     return home
 
 
-def _are_in_bucket(rows: pa.Table, path: str) -> Flags:
-    """Whether deadlines lie within a day after the bucket's start, the widest bucket there is."""
-    bucket = layout.parse_bucket(path)
+def _are_in_bucket(rows: pa.Table, task: FileTask) -> Flags:
+    bucket = layout.parse_bucket(task.entry.path)
     if bucket is None:
         return np.zeros(rows.num_rows, np.bool_)
     late_us = _micros(rows, "deadline") - bucket.starts_us
-    return (late_us >= 0) & (late_us < DAY_US)
+    return (late_us >= 0) & (late_us < task.bucket_us)
 
 
 def _micros(rows: pa.Table, name: str) -> Offsets:
