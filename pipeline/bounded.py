@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
+from pipeline.assemble import Assembler
 from pipeline.config import IngestConfig
 from pipeline.errors import UsageError
 from pipeline.lag import GroupOffsets
@@ -64,19 +65,23 @@ def run_bounded(config: IngestConfig, options: PipelineOptions) -> None:
 
 
 class IngestPartition(beam.DoFn):  # type: ignore[misc]
-    """Read → mask → write → commit, slice after slice, for one partition."""
+    """Read → mask → assemble → write → commit, slice after slice, for one partition."""
 
     def __init__(self, config: IngestConfig) -> None:
         self._config = config
 
     def process(self, element: PartitionRange) -> Iterator[Commit]:
         config = replace(self._config, instance=element.partition, instances=element.partitions)
-        committer = SliceCommitter(Store.open(config.lake), new_claim())
+        store = Store.open(config.lake)
+        assembler = Assembler(store, config.run_timeout_us)
+        committer = SliceCommitter(store, new_claim())
         with telling_errors():
             reader, offsets = open_reader(config), GroupOffsets(config)
             try:
                 for masked in reader.slices:
-                    if (written := committer.write(masked)) is not None:
+                    assembled = assembler.assemble(masked)
+                    written = committer.write(assembled) if assembled is not None else None
+                    if written is not None:
                         committed = committer.commit(written)
                         offsets.commit(committed.topic, committed.partition, committed.end)
                         yield committed

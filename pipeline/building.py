@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pipeline.masking import DeadLetter, MaskedEvent, Refused
 from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader, Table
+from pipeline.state.memories import Memories
 from schemas.parquet import DEAD_LETTERS, EVENTS
 
 SCHEMAS: dict[Table, pa.Schema] = {"events": EVENTS, "dead_letters": DEAD_LETTERS}
@@ -16,11 +17,13 @@ SCHEMAS: dict[Table, pa.Schema] = {"events": EVENTS, "dead_letters": DEAD_LETTER
 class SliceBuilder:
     """Collects what one slice holds, in offset order.
 
-    `opened_s` is the monotonic time of its first message; `next_offset` is where it ends so far.
+    `opened_s` is the monotonic time of its first message; `next_offset` is where it ends so far;
+    `memories` are those of the partition's runs.
     """
 
-    def __init__(self, start: int, now_us: int, opened_s: float) -> None:
+    def __init__(self, start: int, now_us: int, opened_s: float, memories: Memories) -> None:
         self.start, self.now_us, self.opened_s = start, now_us, opened_s
+        self.memories = memories
         self.next_offset = start
         self.size_bytes = 0
         self.records = 0
@@ -84,7 +87,7 @@ class SliceBuilder:
             Part(table, retention_class, expires, _columns(SCHEMAS[table], rows))
             for (table, retention_class, expires), rows in sorted(self._rows.items())
         )
-        return MaskedSlice(header, parts)
+        return MaskedSlice(header, parts, self.memories.take_change(self.now_us))
 
 
 def _columns(schema: pa.Schema, rows: Sequence[dict[str, Any]]) -> pa.Table:

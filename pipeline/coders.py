@@ -12,7 +12,7 @@ from apache_beam.coders import Coder, registry
 
 from pipeline.lake.commits import WrittenSlice
 from pipeline.lake.entries import Commit, decode, encode
-from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader
+from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader, StateChange
 
 
 class MaskedSliceCoder(Coder):  # type: ignore[misc]
@@ -26,9 +26,12 @@ class MaskedSliceCoder(Coder):  # type: ignore[misc]
                 [part.table, part.retention_class, part.expires, len(data)]
                 for part, data in zip(value.parts, parts, strict=True)
             ],
+            "memories": len(value.memories),
+            "previous_state": value.state.previous,
         }
         text = json.dumps(head, separators=(",", ":"), sort_keys=True).encode()
-        return b"".join([len(text).to_bytes(8, "big"), text, *parts])
+        blobs = [*parts, value.memories, value.state.document]
+        return b"".join([len(text).to_bytes(8, "big"), text, *blobs])
 
     def decode(self, encoded: bytes) -> MaskedSlice:
         size = int.from_bytes(encoded[:8], "big")
@@ -38,7 +41,9 @@ class MaskedSliceCoder(Coder):  # type: ignore[misc]
             rows = pa.ipc.open_stream(encoded[at : at + length]).read_all()
             parts.append(Part(table, retention_class, expires, rows))
             at += length
-        return MaskedSlice(_header(head["header"]), tuple(parts))
+        memories, document = encoded[at : at + head["memories"]], encoded[at + head["memories"] :]
+        state = StateChange(document, head["previous_state"])
+        return MaskedSlice(_header(head["header"]), tuple(parts), memories, state)
 
     def is_deterministic(self) -> bool:
         return True

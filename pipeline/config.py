@@ -40,7 +40,8 @@ class IngestConfig:
 
     `rules`, `keys`, `policy` and `client_config` are file paths (None: the built-in or default
     one).  `instance` of `instances` reads the partitions with `partition % instances == instance`.
-    `epoch_s` bounds the life of one pipeline; the next one starts from the log.
+    `epoch_s` bounds the life of one pipeline; the next one starts from the log.  A run of which
+    nothing came for `run_timeout_h` hours counts as abandoned.
     """
 
     bootstrap: str
@@ -55,7 +56,18 @@ class IngestConfig:
     instance: int = 0
     instances: int = 1
     epoch_s: float = 300.0
+    run_timeout_h: float = 24.0
     beam_options: tuple[str, ...] = ()
+
+    @property
+    def run_timeout_us(self) -> int:
+        """The run time-out in microseconds."""
+        return int(self.run_timeout_h * 3_600_000_000)
+
+    @property
+    def tick_s(self) -> float:
+        """How often runs are looked through for those that have timed out."""
+        return self.run_timeout_h * 3600 / 24
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

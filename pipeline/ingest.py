@@ -1,6 +1,6 @@
 """The main path: a Kafka topic becomes masked, declared, committed Parquet.
 
-    read and mask → (assemble) → write → commit
+    read and mask → assemble → write → commit
 
 Only masked slices leave the first step, and the lake's commit log, not the runner's state, says
 what is done: any step may be run again, by anybody.
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
+from pipeline.assemble import Assembler
 from pipeline.config import IngestConfig
 from pipeline.lag import GroupOffsets
 from pipeline.lake.commits import SliceCommitter, WrittenSlice, commit
@@ -33,10 +34,26 @@ class IngestRuns(beam.PTransform):  # type: ignore[misc]
         return (
             begin
             | "ReadMasked" >> ReadMasked(self._config)
-            # Assemble: events will be folded into run records here.
+            | "Assemble" >> beam.ParDo(AssembleRuns(self._config)).with_output_types(MaskedSlice)
             | "WriteParquet" >> beam.ParDo(WriteParquet(lake)).with_output_types(WrittenSlice)
             | "Commit" >> beam.ParDo(CommitSlice(self._config)).with_output_types(Commit)
         )
+
+
+class AssembleRuns(beam.DoFn):  # type: ignore[misc]
+    """Folds events into run records; those of runs that have ended are handed on."""
+
+    def __init__(self, config: IngestConfig) -> None:
+        self._config = config
+
+    def setup(self) -> None:
+        self._assembler = Assembler(Store.open(self._config.lake), self._config.run_timeout_us)
+
+    def process(self, element: MaskedSlice) -> Iterator[MaskedSlice]:
+        with telling_errors():
+            assembled = self._assembler.assemble(element)
+        if assembled is not None:  # None: no offsets, and no time has run out
+            yield assembled
 
 
 class WriteParquet(beam.DoFn):  # type: ignore[misc]

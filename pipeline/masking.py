@@ -10,11 +10,14 @@ from typing import Any
 
 from pipeline.declared import carry_declared
 from pipeline.retention.policy import Placement, Policy
-from redactors import Redaction, Redactor, RunMemory, Unexaminable
+from pipeline.state.memories import Memories
+from redactors import Redacted, Redaction, Redactor, Unexaminable
 from schemas import DecodeError, RunEvent, decode
 
 NULL_KEY = "null-key"
 """Reason code of an event without a key: its run would be scattered over the partitions."""
+
+RUN_FINISHED = "run.finished"
 
 MAX_HEADERS = 64
 """Header names that a dead letter keeps."""
@@ -69,9 +72,12 @@ class Masker:
         self.redactor, self.policy = redactor, policy
 
     def mask(
-        self, message: Message, at: Coordinates, now_us: int, memory: RunMemory | None = None
+        self, message: Message, at: Coordinates, now_us: int, memories: Memories | None = None
     ) -> MaskedEvent | DeadLetter | Refused:
-        """Masks one message; raises nothing that depends on the payload."""
+        """Masks one message; raises nothing that depends on the payload.
+
+        `memories` of the partition's runs: what a field shows is masked in the run's later events.
+        """
         try:
             event = decode(message.value)
         except DecodeError as error:
@@ -91,7 +97,7 @@ class Masker:
         if placement.refused:
             return Refused()
         try:
-            return self._masked_event(event, subjects, message, at, now_us, placement, memory)
+            return self._masked_event(event, subjects, message, at, now_us, placement, memories)
         except Unexaminable as error:
             return self._dead_letter(message, at, now_us, error.code, "redact")
 
@@ -103,10 +109,10 @@ class Masker:
         at: Coordinates,
         now_us: int,
         placement: Placement,
-        memory: RunMemory | None,
+        memories: Memories | None,
     ) -> MaskedEvent:
-        body = self.redactor.redact_json(event.body, memory)
         names, renamed = self.redactor.redact_identifiers(_identifiers(event))
+        body = self._masked_body(event, names["run_id"], now_us, memories)
         hidden = tuple(
             Redaction(path="subjects", rule="subject", label="SUBJECT", action="hash")
             for before, after in zip(event.subjects, subjects, strict=True)
@@ -143,6 +149,21 @@ class Masker:
 
     def _is_clean(self, text: str) -> bool:
         return not self.redactor.redact_text(text).redactions
+
+    def _masked_body(
+        self, event: RunEvent, run_id: str, now_us: int, memories: Memories | None
+    ) -> Redacted:
+        if memories is None:
+            return self.redactor.redact_json(event.body)
+        memory = memories.of(run_id)
+        try:
+            return self.redactor.redact_json(event.body, memory)
+        finally:
+            # Also what an event showed before it turned out not to be examinable.
+            if event.kind == RUN_FINISHED:
+                memories.forget(run_id)
+            else:
+                memories.keep(run_id, memory, now_us)
 
     def _dead_letter(
         self, message: Message, at: Coordinates, now_us: int, code: str, stage: str

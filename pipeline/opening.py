@@ -19,11 +19,14 @@ from pipeline.lake.documents import (
     store_ruleset,
 )
 from pipeline.lake.entries import Intent
-from pipeline.lake.log import PartitionLog
+from pipeline.lake.log import PartitionLog, Position
 from pipeline.lake.store import Store
 from pipeline.masking import Masker
 from pipeline.reader import Clock, MaskedSlices
 from pipeline.retention.policy import Policy, load_policy, parse_policy
+from pipeline.state.chain import read_chain
+from pipeline.state.memories import Memories
+from pipeline.state.open_runs import memory_entries
 from pipeline.stopping import STOP
 from pipeline.telling import tell
 from redactors import (
@@ -120,6 +123,7 @@ def open_reader(config: IngestConfig) -> OpenReader:
         topic.topic_id,
         Masker(rules.redactor, rules.policy),
         _masker_for(store, rules),
+        _memories_at(store, config.topic, rules.keys),
         Clock(lambda: time.time_ns() // 1000, time.monotonic),
         STOP.is_set,
     )
@@ -142,6 +146,17 @@ def _masker_for(store: Store, rules: Rules) -> Callable[[Intent], Masker]:
         return Masker(Redactor(ruleset, rules.keys.with_current(intent.key_id)), policy)
 
     return build
+
+
+def _memories_at(store: Store, topic: str, keys: KeyRing) -> Callable[[int, Position], Memories]:
+    """Brings back what the runs of a partition had shown at a position of its log."""
+
+    def restore(partition: int, position: Position) -> Memories:
+        digest = position.last_commit.state_digest if position.last_commit else None
+        documents = read_chain(store, topic, partition, digest, memories_only=True)
+        return Memories(keys, memory_entries(documents))
+
+    return restore
 
 
 def client_file(config: IngestConfig) -> Path | None:

@@ -19,6 +19,7 @@ from pipeline.lake.entries import Intent
 from pipeline.lake.log import PartitionLog, Position
 from pipeline.masking import Coordinates, Masker, Message
 from pipeline.slices import MaskedSlice
+from pipeline.state.memories import Memories
 
 POLL_S = 0.2
 BATCH_MESSAGES = 1_000
@@ -48,20 +49,25 @@ class MaskedSlices:
         topic_id: str,
         masker: Masker,
         masker_for: Callable[[Intent], Masker],
+        memories_at: Callable[[int, Position], Memories],
         clock: Clock,
         stop: Callable[[], bool],
     ) -> None:
         self._config, self._consumer, self._logs = config, consumer, logs
         self._topic_id, self._masker, self._masker_for = topic_id, masker, masker_for
-        self._clock, self._stop = clock, stop
+        self._memories_at, self._clock, self._stop = memories_at, clock, stop
+        self._memories: dict[int, Memories] = {}
         self._open: dict[int, SliceBuilder] = {}
         self._next: dict[int, int] = {}
         self._caught_up: set[int] = set()
+        self._waiting: set[int] = set()
+        self._ticked_s: dict[int, float] = {}
 
     def __iter__(self) -> Iterator[MaskedSlice]:
         ends_s = self._clock.monotonic_s() + self._config.epoch_s
         for partition, log in self._logs.items():
             position = log.position()
+            self._memories[partition] = self._memories_at(partition, position)
             self._next[partition] = self._start_of(partition, position)
             if position.open_intent:
                 yield self._redo(partition, position.open_intent)
@@ -70,6 +76,7 @@ class MaskedSlices:
             for message in self._consume():
                 yield from self._take(message)
             yield from self._close_old()
+            yield from self._let_time_pass()
         for partition in sorted(self._open):
             yield self._close(partition)
 
@@ -86,6 +93,7 @@ class MaskedSlices:
         if error is not None:
             yield from self._take_error(partition, offset, error)
             return
+        self._waiting.discard(partition)
         builder = self._builder(partition)
         _mask_into(builder, message, self._masker, Coordinates(self._config.topic, partition))
         limits = self._config.limits
@@ -97,6 +105,7 @@ class MaskedSlices:
             if offset > self._reached(partition):  # what is left are transaction markers
                 self._builder(partition).skip_to(offset, "not-delivered")
             self._caught_up.add(partition)
+            self._waiting.add(partition)
             if self._config.until_caught_up and partition in self._open:
                 yield self._close(partition)
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -115,11 +124,35 @@ class MaskedSlices:
             if now_s - builder.opened_s >= self._config.limits.age_s:
                 yield self._close(partition)
 
+    def _let_time_pass(self) -> Iterator[MaskedSlice]:
+        """Slices without offsets, so that runs time out where nothing more comes.
+
+        Only for partitions that are read to their end: elsewhere a run may just have to wait.
+        """
+        now_s = self._clock.monotonic_s()
+        for partition in sorted(self._waiting):
+            last_s = self._ticked_s.get(partition)
+            if last_s is not None and now_s - last_s < self._config.tick_s:
+                continue
+            self._ticked_s[partition] = now_s
+            if partition in self._open:
+                yield self._close(partition)
+            yield self._tick(partition, self._next[partition], self._clock.now_us(), self._masker)
+
+    def _tick(self, partition: int, at: int, now_us: int, masker: Masker) -> MaskedSlice:
+        memories = self._memories[partition]
+        memories.forget_before(now_us - self._config.run_timeout_us)
+        builder = SliceBuilder(at, now_us, self._clock.monotonic_s(), memories)
+        return self._finish(partition, builder, masker)
+
     def _builder(self, partition: int) -> SliceBuilder:
         builder = self._open.get(partition)
         if builder is None:
             builder = SliceBuilder(
-                self._next[partition], self._clock.now_us(), self._clock.monotonic_s()
+                self._next[partition],
+                self._clock.now_us(),
+                self._clock.monotonic_s(),
+                self._memories[partition],
             )
             self._open[partition] = builder
         return builder
@@ -146,7 +179,11 @@ class MaskedSlices:
     def _redo(self, partition: int, intent: Intent) -> MaskedSlice:
         """Reads an intent's range again under the intent's own ruleset, key, policy and time."""
         masker = self._masker_for(intent)
-        builder = SliceBuilder(intent.start, intent.now_us, self._clock.monotonic_s())
+        if intent.start == intent.end:
+            return self._tick(partition, intent.start, intent.now_us, masker)
+        builder = SliceBuilder(
+            intent.start, intent.now_us, self._clock.monotonic_s(), self._memories[partition]
+        )
         low = self._checked_low(partition, intent.start)
         builder.skip_to(min(low, intent.end), "lost-before-redo")
         if builder.next_offset < intent.end:
@@ -233,6 +270,6 @@ def _mask_into(
         header_names=tuple(name for name, _ in message.headers() or ()),
     )
     fault_at("redact.before")
-    result = masker.mask(raw, at, builder.now_us)
+    result = masker.mask(raw, at, builder.now_us, builder.memories)
     fault_at("redact.after")
     builder.add(offset, len(raw.value or b""), result)

@@ -64,8 +64,25 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class StateChange:
+    """What a slice changes of the open-run state: a document (see `pipeline.state.document`).
+
+    `previous` is the digest of the document it builds on; "" says that it stands alone.
+    """
+
+    document: bytes = b""
+    previous: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class MaskedSlice:
-    """A slice's header and its rows, dealt out to the files they will be."""
+    """A slice's header and its rows, dealt out to the files they will be.
+
+    The reader hands on what changed of the runs' memories, sealed; the assembler makes it part of
+    what changed of the whole state.
+    """
 
     header: SliceHeader
     parts: tuple[Part, ...]
+    memories: bytes = b""
+    state: StateChange = StateChange()

@@ -175,10 +175,14 @@ class DecisionMade(TypedDict, total=False):
 
 
 class InputDeclared(TypedDict, total=False):
-    """An input that is missing or may change: what a replay must know."""
+    """An input that is missing, may change or does not apply: what a replay must know.
+
+    `input` is a name of one's own, or the part of the run record that it stands for (`code`,
+    `environment.image`, …).
+    """
 
     input: str
-    state: Literal["missing", "mutable"]
+    state: Literal["missing", "mutable", "not_applicable"]
     access_owner: str
     replay_restriction: str
 

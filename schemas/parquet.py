@@ -1,8 +1,8 @@
 """The tables of the lake: columns, types, and what each column means.
 
-`EVENTS` and `DEAD_LETTERS` are the declared schemas of every file; hive columns are not in them.
-Each field's description is its metadata under `description`, from which the data dictionary is
-made.  Times are UTC microseconds.
+`EVENTS`, `RUNS` and `DEAD_LETTERS` are the declared schemas of every file; hive columns are not in
+them.  Each field's description is its metadata under `description`, from which the data dictionary
+is made.  Times are UTC microseconds.
 """
 
 from typing import Final
@@ -105,4 +105,257 @@ DEAD_LETTERS: Final = pa.schema(
         *_HANDLING[:2],
     ],
     metadata={"table": "dead_letters", "description": "One row for each record that is no event."},
+)
+
+EVIDENCE: Final = pa.struct(
+    [
+        _column("event_id", pa.string(), "The event that says so."),
+        _column("kafka_offset", pa.int64(), "Its offset in the run's partition."),
+        _column("digest", pa.string(), "SHA-256 of its stored body, sha256:<hex>."),
+        _column("deadline", _TIME, "When that event goes."),
+        _column("redactions", pa.int32(), "Changes to its body that its row declares."),
+        _column(
+            "is_embedded",
+            pa.bool_(),
+            "Whether the content stands here; if not (it goes before the record, or is too long) "
+            "the event is referred to.",
+        ),
+    ]
+)
+
+REFERENCE: Final = pa.struct(
+    [
+        _column("name", pa.string(), "Name of what is kept elsewhere."),
+        _column("version", pa.string(), "Version, tag or revision."),
+        _column("digest", pa.string(), "Digest of its content; without one it may change."),
+        _column("uri", pa.string(), "Where it is."),
+    ]
+)
+
+_EVIDENCE_COLUMN: Final = _column("evidence", EVIDENCE, "Where this is known from.")
+
+
+def _struct(*columns: "pa.Field[pa.DataType]") -> pa.DataType:
+    return pa.struct(list(columns))
+
+
+_IDENTITY: Final = _struct(
+    _column("parent_run_id", pa.string(), "The run that started this one."),
+    _column("retry_of", pa.string(), "What this attempt tries again."),
+    _column("first_sequence", pa.int64(), "Lowest sequence seen."),
+    _column("last_sequence", pa.int64(), "Highest sequence seen."),
+    _column("started_at", _TIME, "Earliest time of an event."),
+    _column("ended_at", _TIME, "Latest time of an event."),
+    _EVIDENCE_COLUMN,
+)
+
+_CODE: Final = _struct(
+    _column("repository", pa.string(), "Repository the agent worked in."),
+    _column("commit", pa.string(), "Commit it started from."),
+    _column("patch_digest", pa.string(), "Digest of the patch on top, as stored."),
+    _column("patch_length", pa.int64(), "Length of that patch in code points."),
+    _column("is_clean", pa.bool_(), "The checkout was declared clean."),
+    _EVIDENCE_COLUMN,
+)
+
+_POLICY: Final = _struct(
+    _column("factory_revision", pa.string(), "Revision of what runs the agents."),
+    _column("prompts", _list(REFERENCE), "Prompts as resolved."),
+    _column("skills", _list(REFERENCE), "Skills as resolved."),
+    _column("harness", REFERENCE, "The harness."),
+    _column("tools", _list(REFERENCE), "Tool configurations as resolved."),
+    _EVIDENCE_COLUMN,
+)
+
+_ENVIRONMENT: Final = _struct(
+    _column("image", REFERENCE, "The runner's image."),
+    _column("toolchain", pa.string(), "Toolchain as JSON."),
+    _column("dependencies", REFERENCE, "Lock file or the like."),
+    _column("setup", pa.string(), "Set-up steps as JSON."),
+    _column("cache", pa.string(), "State of caches at the start."),
+    _column("resources", pa.string(), "Resource limits as JSON."),
+    _EVIDENCE_COLUMN,
+)
+
+_TASK: Final = _struct(
+    _column("trigger", pa.string(), "What set the run off, as JSON."),
+    _column("trigger_evidence", EVIDENCE, "Where the trigger is known from."),
+    _column("snapshot", pa.string(), "The task as it stood, as JSON."),
+    _column("source", pa.string(), "Where the task was taken from."),
+    _column("captured_at", pa.string(), "When, as told by the agent's runner."),
+    _EVIDENCE_COLUMN,
+)
+
+_INTEGRATION: Final = _struct(
+    _column("name", pa.string(), "The integration."),
+    _column("endpoint", pa.string(), "Where it was reached."),
+    _column("contract", REFERENCE, "Contract and version."),
+    _column("adapter", REFERENCE, "Adapter and version."),
+    _column("fixtures", REFERENCE, "Recorded responses, if any were used."),
+    _column("matching_policy", pa.string(), "How a request is matched with a recorded one."),
+    _EVIDENCE_COLUMN,
+)
+
+_MODEL: Final = _struct(
+    _column("provider", pa.string(), "Who serves the model."),
+    _column("requested_model", pa.string(), "The model that was asked for."),
+    _column("returned_models", _list(pa.string()), "The models that answered."),
+    _column("api_version", pa.string(), "Version of the provider's API."),
+    _column("settings", pa.string(), "Settings of the first request, as JSON."),
+    _column("requests", pa.int64(), "Requests."),
+    _column("responses", pa.int64(), "Responses."),
+    _column("request_ids", _list(pa.string()), "The provider's ids of the first requests."),
+    _column("input_tokens", pa.int64(), "Tokens in, summed."),
+    _column("output_tokens", pa.int64(), "Tokens out, summed."),
+    _EVIDENCE_COLUMN,
+)
+
+_SPAN: Final = _struct(
+    _column("first", pa.int64(), "First sequence that is missing."),
+    _column("last", pa.int64(), "Last sequence that is missing."),
+)
+
+_STEPS: Final = _struct(
+    _column("messages", pa.int64(), "Messages."),
+    _column("model_requests", pa.int64(), "Requests to models."),
+    _column("model_responses", pa.int64(), "Answers of models."),
+    _column("tool_requests", pa.int64(), "Calls of tools."),
+    _column("tool_responses", pa.int64(), "Results of tools."),
+    _column("errors", pa.int64(), "Errors."),
+    _column("interventions", pa.int64(), "Interventions from outside the agent."),
+    _column("others", pa.int64(), "Events of a kind that is not known."),
+    _column("holes", _list(_SPAN), "Where the sequence has holes; the first ones."),
+    _column("first_deadline", _TIME, "When the first of the events goes."),
+)
+
+_OUTPUT: Final = _struct(
+    _column("name", pa.string(), "The artifact."),
+    _column("purpose", pa.string(), "patch, check, report or capture."),
+    _column("digest", pa.string(), "Digest of its content."),
+    _column("uri", pa.string(), "Where it is."),
+    _column("size_bytes", pa.int64(), "Its size."),
+    _EVIDENCE_COLUMN,
+)
+
+_DECISION: Final = _struct(
+    _column("decision", pa.string(), "What was decided."),
+    _column("actor", pa.string(), "Who decided."),
+    _column("approval", pa.string(), "Reference of the approval."),
+    _column("reason", pa.string(), "Why."),
+    _column("artifacts", _list(pa.string()), "Digests or names of what it rests on."),
+    _EVIDENCE_COLUMN,
+)
+
+_EFFECT: Final = _struct(
+    _column("effect_id", pa.string(), "The effect."),
+    _column("name", pa.string(), "Its name."),
+    _column("state", pa.string(), "intended, completed, or unknown once the run has ended."),
+    _column("status", pa.string(), "ok or error, as its completion says."),
+    _column("actor", pa.string(), "Who acted."),
+    _column("approval", pa.string(), "Reference of the approval."),
+    _column("capability", pa.string(), "The scope it was allowed under."),
+    _column("idempotency_key", pa.string(), "The same key is the same effect."),
+    _EVIDENCE_COLUMN,
+    _column("completed_evidence", EVIDENCE, "Where its completion is known from."),
+)
+
+_AUTHORITY: Final = _struct(
+    _column("decisions", _list(_DECISION), "Decisions, in order."),
+    _column("effects", _list(_EFFECT), "Effects, in order."),
+)
+
+_INPUT: Final = _struct(
+    _column("input", pa.string(), "The input, or the part of the record it stands for."),
+    _column("state", pa.string(), "missing, mutable or not_applicable."),
+    _column("access_owner", pa.string(), "Who can give access."),
+    _column("replay_restriction", pa.string(), "What a replay may do."),
+    _EVIDENCE_COLUMN,
+)
+
+_HANDLING_ROW: Final = _struct(
+    _column("inputs", _list(_INPUT), "Declared inputs, in order."),
+    _column("access_owners", _list(pa.string()), "Who can give access."),
+    _column("replay_restrictions", _list(pa.string()), "What a replay may do."),
+)
+
+_MISSING: Final = _struct(
+    _column("field", pa.string(), "Part of the record, as <row>.<field>."),
+    _column("reason", pa.string(), "missing, declared missing, mutable, expired, undeclared …"),
+    _column("cost", pa.string(), "What cannot be told without it."),
+)
+
+RUNS: Final = pa.schema(
+    [
+        _column("run_id", pa.string(), "The run.", required=True),
+        _column("attempt", pa.int32(), "Delivery attempt within the run.", required=True),
+        _column(
+            "version", pa.int64(), "1, and one more for each event after its end.", required=True
+        ),
+        _column(
+            "status",
+            pa.string(),
+            "completed, failed, cancelled, finished (no word how) or abandoned.",
+            required=True,
+        ),
+        _column("complete", pa.bool_(), "Whether all eleven rows stand.", required=True),
+        _column("identity", _IDENTITY, "Row 1: which attempt this is."),
+        _column("code", _CODE, "Row 2: the code that was supplied."),
+        _column("policy", _POLICY, "Row 3: what the agent was told and allowed."),
+        _column("environment", _ENVIRONMENT, "Row 4: where it ran."),
+        _column("task", _TASK, "Row 5: what it was to do."),
+        _column("integrations", _list(_INTEGRATION), "Row 6: services it talked to."),
+        _column("models", _list(_MODEL), "Row 7: models it asked."),
+        _column("steps", _STEPS, "Row 8: what was observed, in numbers; events has the rest."),
+        _column("outputs", _list(_OUTPUT), "Row 9: what it left behind."),
+        _column("authority", _AUTHORITY, "Row 10: decisions and the effects they led to."),
+        _column("handling", _HANDLING_ROW, "Row 11: what is missing or may change."),
+        _column(
+            "completeness",
+            _list(
+                _struct(
+                    _column("row", pa.string(), "Column of the record."),
+                    _column(
+                        "state",
+                        pa.string(),
+                        "present, not applicable, redacted, mutable, declared missing, missing or "
+                        "expired.",
+                    ),
+                )
+            ),
+            "The state of each of the eleven rows.",
+            required=True,
+        ),
+        _column("missing", _list(_MISSING), "What is not there and what it costs.", required=True),
+        _column("events", pa.int64(), "Events, each counted once.", required=True),
+        _column("doubled", pa.int64(), "Repetitions of an event by its producer.", required=True),
+        _column("holes", pa.int64(), "Sequence numbers without an event.", required=True),
+        _column(
+            "redactions",
+            _list(
+                _struct(
+                    _column("rule", pa.string(), "Id of the rule."),
+                    _column("count", pa.int64(), "Changes it made."),
+                )
+            ),
+            "Changes by rule.",
+            required=True,
+        ),
+        _column(
+            "effects",
+            _struct(
+                _column("intended", pa.int64(), "All effects."),
+                _column("completed", pa.int64(), "Those of which a completion was seen."),
+                _column("unknown", pa.int64(), "Those of which none was."),
+            ),
+            "Effects by state.",
+            required=True,
+        ),
+        *_COORDINATES[:2],
+        _column("first_offset", pa.int64(), "Lowest offset of an event.", required=True),
+        _column("last_offset", pa.int64(), "Highest offset of an event.", required=True),
+        _column("ruleset", pa.string(), "Digest of the rules of the last slice.", required=True),
+        _column("key_id", pa.string(), "Key of that slice's keyed hashes.", required=True),
+        *_HANDLING[:2],
+    ],
+    metadata={"table": "runs", "description": "One row for each version of an attempt's record."},
 )

@@ -44,6 +44,9 @@ def ingest(
     sweep: Annotated[
         bool, typer.Option(help="Remove rows when they reach their deadline, every hour.")
     ] = True,
+    run_timeout_h: Annotated[
+        float, typer.Option(min=0, help="Hours without an event after which a run is abandoned.")
+    ] = 24.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     beam_options: Annotated[
         list[str] | None, typer.Argument(help="Beam options, after --.", show_default=False)
@@ -70,6 +73,7 @@ def ingest(
         limits=SliceLimits(slice_records, slice_bytes, flush_interval_s),
         instance=ordinal,
         instances=instances,
+        run_timeout_h=run_timeout_h,
         beam_options=tuple(beam_options or ()),
     )
     print_report(run_with_progress(settings, workers, sweeping=sweep), as_json)

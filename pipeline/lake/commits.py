@@ -1,4 +1,4 @@
-"""One masked slice into the lake, exactly once: steps 2 to 6 of the commit protocol.
+"""One assembled slice into the lake, exactly once: steps 2 to 6 of the commit protocol.
 
 A runner may lose, repeat or double any call here; what was done is known from the log alone.
 """
@@ -18,14 +18,16 @@ from pipeline.lake.log import PartitionLog, Position, lost_partition
 from pipeline.lake.recovery import with_recovered_rows
 from pipeline.lake.store import VERIFY_HINT, Store
 from pipeline.lake.writer import files_of, publish_files
-from pipeline.slices import MaskedSlice, Part, SliceHeader
+from pipeline.slices import MaskedSlice, Part, SliceHeader, StateChange
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSlice:
     """A slice whose files are published and whose commit is still to be written.
 
-    `expired` counts rows that were not written because their bucket had ended.
+    `expired` counts events and dead letters that were not written because their bucket had ended;
+    `state_digest` is that of the open-run state after the slice (None: there is none), and
+    `is_state_base` says that older state is not needed any more.
     """
 
     header: SliceHeader
@@ -34,6 +36,8 @@ class WrittenSlice:
     intent_digest: str
     files: tuple[FileEntry, ...]
     expired: int = 0
+    state_digest: str | None = None
+    is_state_base: bool = False
 
     def to_json(self) -> bytes:
         return encode(self)
@@ -65,11 +69,12 @@ class SliceCommitter:
         self._positions: dict[tuple[str, int], Position] = {}
 
     def write(self, masked: MaskedSlice) -> WrittenSlice | None:
-        """Steps 2 to 4; None if the slice was committed before.
+        """Steps 2 to 5; None if the slice was committed before.
 
         2. Intent, unless this slice redoes one that is open.
         3. Write to `_tmp/<claim>/`, flush.
         4. Publish without replacing; a taken name is read back, checked and adopted.
+        5. Write the open-run state.
 
         Raises `LostPartition` if another writer goes on here, `LogError` if the slice does not
         follow the last commit.
@@ -77,10 +82,10 @@ class SliceCommitter:
         header = masked.header
         log = PartitionLog(self._store, header.topic, header.partition)
         position = self._position(log)
-        if position.next_offset is not None and header.start < position.next_offset:
-            _check_is_committed(header, log, position)
+        if _is_committed(header, log, position):
             return None
         _check_follows(header, position)
+        _check_state_follows(masked.state, position)
         # 2
         intent = position.open_intent or _new_intent(header, position, self._claim)
         if position.open_intent is None:
@@ -92,6 +97,8 @@ class SliceCommitter:
         # 3, 4
         masked = with_recovered_rows(self._store, masked, intent.number)
         files, expired = self._publish(masked, intent.number)
+        # 5
+        state_digest = self._write_state(masked, intent.number, position)
         return WrittenSlice(
             masked.header,
             intent.number,
@@ -99,10 +106,12 @@ class SliceCommitter:
             position.open_digest or digest(encode(intent)),
             files,
             expired,
+            state_digest,
+            is_state_base=bool(masked.state.document) and not masked.state.previous,
         )
 
     def commit(self, written: WrittenSlice) -> Commit:
-        """Steps 5 and 6, see `commit`."""
+        """Step 6, see `commit`."""
         return commit(self._store, written)
 
     def _position(self, log: PartitionLog) -> Position:
@@ -130,16 +139,28 @@ class SliceCommitter:
         return files, expired
 
     def _without_ended(self, parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], int]:
-        """The parts whose bucket still lives, and the number of rows in the others."""
+        """The parts whose bucket still lives, and the number of read rows in the others."""
         now = datetime.fromtimestamp(self._clock_us() / 1e6, UTC).strftime("%Y-%m-%dT%H")
         kept = tuple(part for part in parts if part.expires > now)
-        return kept, sum(part.rows.num_rows for part in parts if part.expires <= now)
+        ended = (part for part in parts if part.expires <= now and part.table != "runs")
+        return kept, sum(part.rows.num_rows for part in ended)
+
+    def _write_state(self, masked: MaskedSlice, number: int, position: Position) -> str | None:
+        """The digest of the state after the slice: the last one's if nothing changed."""
+        header, document = masked.header, masked.state.document
+        if not document:
+            return position.last_commit.state_digest if position.last_commit else None
+        at("state.before")
+        name = digest(document)
+        key = layout.state_key(header.topic, header.partition, number, name)
+        self._store.put_if_absent(key, document)
+        at("state.after")
+        return name
 
 
 def commit(store: Store, written: WrittenSlice) -> Commit:
-    """Steps 5 and 6 for a slice that is written; again for the same slice it is success.
+    """Step 6 for a slice that is written; again for the same slice it is success.
 
-    5. Open-run state, sealed, before the commit (comes with the run records).
     6. Commit: from here on the files are part of the lake.
 
     Raises `LostPartition` if another writer committed in its place.
@@ -156,12 +177,23 @@ def commit(store: Store, written: WrittenSlice) -> Commit:
         dead_letter_codes=header.dead_letter_codes,
         gaps=header.gaps,
         expired=written.expired,
+        state_digest=written.state_digest,
     )
     # 6
     at("commit.before")
     PartitionLog(store, header.topic, header.partition).commit(entry)
     at("commit.after")
+    if written.is_state_base:
+        _drop_state_before(store, entry)
     return entry
+
+
+def _drop_state_before(store: Store, entry: Commit) -> None:
+    """Deletes what a newer base replaced; what a later writer has begun has a higher number."""
+    for item in store.walk(layout.state_folder(entry.topic, entry.partition)):
+        parsed = layout.parse_state_key(item.key)
+        if parsed and parsed[0] < entry.number:
+            store.delete(item.key)
 
 
 def take_over(store: Store, topic: str, partition: int, claim: str) -> None:
@@ -187,8 +219,14 @@ def _new_intent(header: SliceHeader, position: Position, claim: str) -> Intent:
     )
 
 
-def _check_is_committed(header: SliceHeader, log: PartitionLog, position: Position) -> None:
-    """The log has this very slice (a runner repeats itself), not one that another reader made."""
+def _is_committed(header: SliceHeader, log: PartitionLog, position: Position) -> bool:
+    """Whether the log has this very slice (a runner repeats itself); `LostPartition` if the log
+    has its offsets in a slice that another reader made."""
+    last = position.last_commit
+    if last is None or header.start > last.end:
+        return False
+    if header.start == last.end:  # it follows, unless it is the last one again, without offsets
+        return shared_fields(last) == shared_fields(header)
     number = position.next_number - 1
     committed = position.last_commit
     while committed is not None and committed.start > header.start:
@@ -196,6 +234,18 @@ def _check_is_committed(header: SliceHeader, log: PartitionLog, position: Positi
         committed = log.commit_at(number)[0] if number > log.checkpoint_number() else None
     if committed is None or shared_fields(committed) != shared_fields(header):
         raise lost_partition(header.topic, header.partition)
+    return True
+
+
+def _check_state_follows(state: StateChange, position: Position) -> None:
+    """A change of state that was made from any other state than the log's must not be kept."""
+    last = position.last_commit
+    if state.previous and (last is None or last.state_digest != state.previous):
+        raise LogError(
+            "a slice was assembled from another state of open runs than the log's",
+            code="state-differs",
+            hint="start the ingest again: it continues from the log",
+        )
 
 
 def _check_follows(header: SliceHeader, position: Position) -> None:

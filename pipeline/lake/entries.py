@@ -94,9 +94,9 @@ class Commit:
 class Checkpoint:
     """What commits 1 to `number` came to; entries below `number` may be deleted.
 
-    Offsets `[start, end)`; `files` are the slices' own that were not removed for good, with `rows`
-    rows; these and `removed`, `refused`, `expired` and `gap_offsets` count every offset once.
-    `last_digest` is that of commit `number`.
+    Offsets `[start, end)`; `files` are the slices' own that were not removed for good, those of
+    events and dead letters with `rows` rows; these and `removed`, `refused`, `expired` and
+    `gap_offsets` count every offset once.  `last_digest` is that of commit `number`.
     """
 
     topic: str

@@ -3,7 +3,7 @@
 <table>/retention_class=<class>/expires=<YYYY-MM-DDTHH>/<topic>-<partition>-<number>.parquet
 _log/<topic>/<partition>/<number>.intent | .commit      …/checkpoints/<number>
 _log/rulesets/<digest>   _log/policies/<digest>         _log/_rewrites/<table>/<class>/<expires>/…
-_state/…   _audit/…      _tmp/<claim>/<topic>-<partition>/…
+_state/<topic>/<partition>/<number>-<digest>   _audit/…   _tmp/<claim>/<topic>-<partition>/…
 
 Keys are relative to the lake and use `/`; numbers have 12 digits, so that they sort as text.
 """
@@ -36,6 +36,7 @@ _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})-(?P<number>\d{12})")
 _ENTRY = re.compile(
     rf"{LOG}/(?P<topic>[^/]+)/(?P<partition>\d{{1,10}})/(?P<number>\d{{12}})\.(?P<kind>intent|commit)"
 )
+_STATE = re.compile(r"(?P<number>\d{12})-(?P<digest>[0-9a-f]{64})")
 _PARTITION = re.compile(rf"{LOG}/(?P<topic>[^/]+)/(?P<partition>\d{{1,10}})")
 
 
@@ -164,6 +165,26 @@ def parse_log_folder(folder: str) -> tuple[str, int] | None:
     """(topic, partition) of a partition's log folder; None for any other folder."""
     found = _PARTITION.fullmatch(folder)
     return (found["topic"], int(found["partition"])) if found else None
+
+
+def state_folder(topic: str, partition: int) -> str:
+    """Where the open-run state of a partition is kept."""
+    check_topic(topic)
+    return f"{STATE}/{topic}/{partition}"
+
+
+def state_key(topic: str, partition: int, number: int, digest: str) -> str:
+    """The state document with this SHA-256, written for commit `number`.
+
+    The digest is in the name: whoever redoes a commit never finds another's document in its place.
+    """
+    return f"{state_folder(topic, partition)}/{number:012}-{digest}"
+
+
+def parse_state_key(key: str) -> tuple[int, str] | None:
+    """(number, digest) of a state document's key; None for any other key."""
+    found = _STATE.fullmatch(key.rpartition("/")[2])
+    return (int(found["number"]), found["digest"]) if found else None
 
 
 def checkpoints_folder(topic: str, partition: int) -> str:

@@ -115,7 +115,9 @@ class PartitionLog:
                 code="nothing-open",
                 hint="`redactory log show` lists what is",
             )
+        last = position.last_commit
         fields = shared_fields(intent) | {"end": intent.start, "claim": claim}
+        fields["state_digest"] = last.state_digest if last else None
         entry = Commit(
             **fields, number=intent.number, previous=position.open_digest, superseded=reason
         )

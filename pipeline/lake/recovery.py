@@ -41,12 +41,17 @@ def with_recovered_rows(store: Store, masked: MaskedSlice, number: int) -> Maske
         ours = parts.get(place)
         merged = pa.concat_tables([ours.rows, rows]) if ours else rows
         parts[place] = replace(found, rows=merged)
-    return MaskedSlice(_recount(masked.header, recovered), tuple(parts[at] for at in sorted(parts)))
+    every = tuple(parts[at] for at in sorted(parts))
+    return replace(masked, header=_recount(masked.header, recovered), parts=every)
 
 
 def _published(store: Store, header: SliceHeader, number: int) -> Iterator[Part]:
-    """What lies in the tables under the slice's number, whoever wrote it."""
-    for item in (item for table in layout.TABLES for item in store.walk(table)):
+    """What was read from the topic and lies under the slice's number, whoever wrote it.
+
+    Run records are not read but made: they follow from the events.
+    """
+    tables = (table for table in layout.TABLES if table != "runs")
+    for item in (item for table in tables for item in store.walk(table)):
         file = layout.parse_data_file(item.key)
         if file is None or (file.topic, file.partition, file.number) != (
             header.topic,

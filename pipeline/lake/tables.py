@@ -6,9 +6,13 @@ from typing import Final
 import pyarrow as pa
 
 from pipeline.slices import Table
-from schemas.parquet import DEAD_LETTERS, EVENTS
+from schemas.parquet import DEAD_LETTERS, EVENTS, RUNS
 
-DECLARED: Final[Mapping[Table, pa.Schema]] = {"events": EVENTS, "dead_letters": DEAD_LETTERS}
+DECLARED: Final[Mapping[Table, pa.Schema]] = {
+    "events": EVENTS,
+    "runs": RUNS,
+    "dead_letters": DEAD_LETTERS,
+}
 """The schema of every file of a table."""
 
 HIVE: Final[Mapping[str, pa.DataType]] = {"retention_class": pa.string(), "expires": pa.string()}
