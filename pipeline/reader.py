@@ -70,7 +70,10 @@ class MaskedSlices:
             self._memories[partition] = self._memories_at(partition, position)
             self._next[partition] = self._start_of(partition, position)
             if position.open_intent:
-                yield self._redo(partition, position.open_intent)
+                redone = self._redo(partition, position.open_intent)
+                if redone is None:
+                    return
+                yield redone
         self._assign(self._next)
         while not self._is_over(ends_s):
             for message in self._consume():
@@ -176,8 +179,11 @@ class MaskedSlices:
             key_id=masker.redactor.key_id,
         )
 
-    def _redo(self, partition: int, intent: Intent) -> MaskedSlice:
-        """Reads an intent's range again under the intent's own ruleset, key, policy and time."""
+    def _redo(self, partition: int, intent: Intent) -> MaskedSlice | None:
+        """Reads an intent's range again under the intent's own ruleset, key, policy and time.
+
+        None if it was stopped meanwhile: half a slice is no slice.
+        """
         masker = self._masker_for(intent)
         if intent.start == intent.end:
             return self._tick(partition, intent.start, intent.now_us, masker)
@@ -191,11 +197,7 @@ class MaskedSlices:
             at = Coordinates(self._config.topic, partition)
             while builder.next_offset < intent.end:
                 if self._stop():
-                    raise BrokerError(
-                        f"stopped while redoing a slice of partition {partition}",
-                        code="stopped",
-                        hint="the next ingest takes it up again",
-                    )
+                    return None
                 self._redo_some(builder, intent, masker, at)
         self._next[partition] = intent.end
         return self._finish(partition, builder, masker)

@@ -81,13 +81,12 @@ class Supervisor:
         config: IngestConfig,
         workers: int,
         on_progress: Callable[[IngestReport], None],
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._config, self._count, self._on_progress = config, workers, on_progress
-        self._sleep = sleep
         self._told: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
         self._workers: dict[int, _Worker] = {}
         self._stopping = threading.Event()
+        self._is_ending = False
         self.report = IngestReport()
 
     def request_stop(self) -> None:
@@ -106,10 +105,10 @@ class Supervisor:
         return self.report
 
     def _step(self) -> None:
-        if self._stopping.is_set():
+        if self._stopping.is_set() and not self._is_ending:
+            self._is_ending = True
             for worker in self._workers.values():
                 worker.process.terminate()
-            self._stopping.clear()
         try:
             index, message = self._told.get(timeout=0.5)
         except queue.Empty:
@@ -141,13 +140,15 @@ class Supervisor:
         if error["code"] == "broker-away":
             # It was there at the start: it may stay away as long as it likes.
             failures = min(failures, MAX_FAILURES - 1)
+        if self._is_ending and not error["final"]:
+            return  # the log says what was done; the next ingest goes on from there
         if error["final"] or failures >= MAX_FAILURES:
             raise _as_exception(error)
         self.report.restarts += 1
         self.report.waiting = f"worker {index} to start again ({error['message']})"
         self._on_progress(self.report)
-        self._sleep(0.5 * 2**failures)
-        self._start(index, failures)
+        if not self._stopping.wait(0.5 * 2**failures):
+            self._start(index, failures)
 
     def _start(self, index: int, failures: int) -> None:
         config = self._config.share(index, self._count)
