@@ -12,7 +12,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from pipeline.building import SliceBuilder
 from pipeline.config import IngestConfig
-from pipeline.errors import BrokerError, LogError
+from pipeline.errors import LogError
 from pipeline.faultpoints import at as fault_at
 from pipeline.kafka import broker_error, watermarks
 from pipeline.lake.entries import Intent
