@@ -13,9 +13,16 @@ from crash.canaries import Search
 from distributed import LocalCluster
 from running import ingest, kill, query, redactory, start, succeed, until
 
+from redactors import Redactor, load_ruleset
 from schemas import RunEvent, encode
 
 PARTITIONS = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_rules() -> None:
+    """Compiles the rules once: workers find them in the cache instead of all doing the same."""
+    Redactor(load_ruleset(), None)
 
 
 @pytest.fixture
@@ -66,10 +73,12 @@ def test_instances_share_the_partitions_by_ordinal_and_one_that_was_killed_is_re
     words += ("--slice-records", "50", "--flush-interval-s", "0.5")
     instances = [start(*words, "--instance", f"{ordinal}/2") for ordinal in range(2)]
     try:
-        until(lambda: _commits(lake, topic) >= 4, "the first commits")
+        until(lambda: _commits(lake, topic) >= 4, "the first commits", 120)
         kill(instances[0])
         instances[0] = start(*words, "--instance", "0/2")
-        until(lambda: query(lake, "SELECT count(*) AS n FROM events")[0]["n"] == 2000, "the rest")
+        until(
+            lambda: query(lake, "SELECT count(*) AS n FROM events")[0]["n"] == 2000, "the rest", 120
+        )
         for instance in instances:
             instance.send_signal(signal.SIGTERM)
             _, err = instance.communicate(timeout=60)
@@ -119,7 +128,7 @@ def test_a_dask_cluster_ingests_and_a_worker_killed_in_the_middle_costs_nothing(
         f"--dask_client_address={cluster.scheduler_address}",
         TMPDIR=str(tmp_path),
     )
-    until(lambda: _commits(lake, topic) >= 3, "the first commits")
+    until(lambda: _commits(lake, topic) >= 3, "the first commits", 120)
     os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
     assert _commits(lake, topic) < 600 * PARTITIONS / 50, "it was killed in the middle"
     out, err = running.communicate(timeout=120)
