@@ -49,6 +49,7 @@ VALIDATORS: Final[Mapping[str, Validator]] = {
     "pin": password.pin,
     "real": real.real,
     "signs": password.signs,
+    "strong-token": token.strong_token,
     "token": token.token,
     "token-short": token.token_short,
     "userinfo": client.userinfo,
