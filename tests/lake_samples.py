@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.entries import Commit
-from pipeline.lake.layout import new_claim
+from pipeline.lake.layout import Bucket, new_claim
+from pipeline.lake.removal import Remover
 from pipeline.lake.store import Store
 from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader
 from schemas.parquet import DEAD_LETTERS, EVENTS
@@ -120,3 +121,19 @@ def ingest(store: Store, masked: MaskedSlice, claim: str | None = None) -> Commi
     written = committer.write(masked)
     assert written is not None
     return committer.commit(written)
+
+
+def sweep(store: Store, buckets: Iterable[Bucket], now_us: int) -> None:
+    """Removes the buckets that have ended, as `redactory retention sweep` does."""
+    remover = Remover(
+        store,
+        purpose="sweep",
+        claim=new_claim(),
+        now_us=now_us,
+        keep_in=lambda bucket: None,
+        note=lambda going: None,
+        with_strays=True,
+    )
+    for bucket in buckets:
+        if bucket.starts_us <= now_us:
+            remover.remove(bucket)

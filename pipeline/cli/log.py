@@ -1,5 +1,6 @@
 """`redactory log`: the lake's commit log."""
 
+import json
 from typing import Annotated
 
 import typer
@@ -55,3 +56,40 @@ def supersede(
 
     entry = PartitionLog(Store.open(lake), topic, partition).supersede(reason, new_claim())
     typer.echo(f"entry {entry.number} is closed; the next one starts at offset {entry.start}")
+
+
+@log_app.command()
+def compact(
+    lake: LakeOption,
+    files: Annotated[
+        int, typer.Option(min=2, help="Merge only buckets with at least this many files.")
+    ] = 8,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Merge the small files of each bucket into one with the same rows."""
+    from pipeline.lake.commits import system_clock_us
+    from pipeline.lake.layout import new_claim
+    from pipeline.lake.live import open_lake
+    from pipeline.lake.sweeping import Rewriter, crowded_buckets
+
+    found = open_lake(lake)
+    rewriter = Rewriter(found.store, new_claim(), system_clock_us())
+    done = [rewriter.compact(bucket) for bucket in crowded_buckets(found, files)]
+    merged = sum(len(rewrite.removed) for rewrite in done)
+    if as_json:
+        typer.echo(json.dumps({"buckets": len(done), "files": merged}))
+    else:
+        typer.echo(f"merged {merged} files of {len(done)} buckets")
+
+
+@log_app.command()
+def truncate(
+    lake: LakeOption,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Sum each partition's log up in a checkpoint and delete the entries below it."""
+    from pipeline.lake.checkpoints import cut_all
+    from pipeline.lake.store import Store
+
+    deleted = cut_all(Store.open(lake))
+    typer.echo(json.dumps({"deleted": deleted}) if as_json else f"deleted {deleted} log entries")

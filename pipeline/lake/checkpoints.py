@@ -2,7 +2,7 @@
 
 from pipeline.lake import layout
 from pipeline.lake.entries import Checkpoint, encode
-from pipeline.lake.history import read_history, read_rewrites
+from pipeline.lake.history import partitions, read_history, read_rewrites
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.provenance import swept_rows
 from pipeline.lake.store import Store
@@ -60,3 +60,10 @@ def truncate(store: Store, topic: str, partition: int) -> int:
     for key in sorted(below) + sorted(older):
         store.delete(key)
     return len(below)
+
+
+def cut_all(store: Store) -> int:
+    """Writes a checkpoint in every partition's log and truncates it; how many entries went."""
+    for topic, partition in partitions(store):
+        write_checkpoint(store, topic, partition)
+    return sum(truncate(store, topic, partition) for topic, partition in partitions(store))

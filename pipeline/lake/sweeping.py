@@ -1,6 +1,6 @@
-"""Removing buckets whose time has come, and merging the small files of those that stay."""
+"""Tidying a lake: merging the small files of a bucket, finding files that belong to nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -8,10 +8,10 @@ import pyarrow as pa
 from pipeline.lake.entries import FileEntry, Rewrite
 from pipeline.lake.layout import TMP, Bucket, parse_bucket, parse_rewritten
 from pipeline.lake.live import Lake, read_lake
-from pipeline.lake.parquet import count_rows, from_parquet
+from pipeline.lake.parquet import from_parquet
 from pipeline.lake.rewriting import BucketLog
 from pipeline.lake.store import Store
-from pipeline.lake.writer import NewFile, file_entry, publish_files
+from pipeline.lake.writer import NewFile, publish_files
 
 ABANDONED_US = 6 * 3_600_000_000
 """Age from which an unfinished rewrite counts as given up."""
@@ -24,23 +24,6 @@ class Rewriter:
     store: Store
     claim: str
     now_us: int
-
-    def sweep(self, buckets: Sequence[Bucket]) -> tuple[Rewrite, ...]:
-        """Removes every file of buckets that have ended; raises `LostPartition` if another does.
-
-        Files of slices that are still being written go too: their commits will name files that
-        are removed already.
-        """
-        claims = [
-            (log := BucketLog(self.store, bucket), log.claim("sweep", self.claim, self.now_us))
-            for bucket in buckets
-            if bucket.starts_us <= self.now_us
-        ]
-        lake = read_lake(self.store)
-        return tuple(
-            log.finish(claim, [*_live_in(lake, log.bucket), *_pending_in(lake, log.bucket)], [])
-            for log, claim in claims
-        )
 
     def compact(self, bucket: Bucket) -> Rewrite:
         """Replaces the live files of a bucket by one with the same rows."""
@@ -80,19 +63,15 @@ class Rewriter:
         return read_lake(self.store).strays().outside
 
 
-def buckets_of(lake: Lake) -> tuple[Bucket, ...]:
-    """Every bucket that has a file, live or not, sorted."""
-    keys = {file.path for files in lake.files.values() for file in files} | set(
-        lake.strays().pending
+def crowded_buckets(lake: Lake, files: int) -> tuple[Bucket, ...]:
+    """The buckets with at least `files` live files, sorted."""
+    crowd = Counter(
+        parse_bucket(file.path) for table_files in lake.files.values() for file in table_files
     )
-    return tuple(sorted({bucket for key in keys if (bucket := parse_bucket(key)) is not None}))
+    return tuple(
+        sorted(bucket for bucket, count in crowd.items() if bucket is not None and count >= files)
+    )
 
 
 def _live_in(lake: Lake, bucket: Bucket) -> list[FileEntry]:
     return [file for file in lake.files[bucket.table] if parse_bucket(file.path) == bucket]
-
-
-def _pending_in(lake: Lake, bucket: Bucket) -> Iterable[FileEntry]:
-    for key in lake.strays().pending:
-        if parse_bucket(key) == bucket and (data := lake.store.get_or_none(key)) is not None:
-            yield file_entry(key, bucket.table, count_rows(data), data)

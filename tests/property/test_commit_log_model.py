@@ -7,6 +7,7 @@ Whatever the schedule: no offset is lost, none is doubled, none comes back.
 from collections.abc import Callable
 from functools import partial
 
+import lake_samples
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -98,9 +99,8 @@ def write_all(topic: Topic, size: int, store: Store) -> None:
 
 
 def sweep(topic: Topic, store: Store) -> None:
-    rewriter = Rewriter(store, new_claim(), topic.now_us)
-    rewriter.sweep([SHORT, LONG])
-    rewriter.remove_strays()
+    lake_samples.sweep(store, [SHORT, LONG], topic.now_us)
+    Rewriter(store, new_claim(), topic.now_us).remove_strays()
 
 
 def compact(topic: Topic, store: Store) -> None:

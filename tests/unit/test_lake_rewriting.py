@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lake_samples import BUCKET, NOW_US, ingest, masked_slice, now
+from lake_samples import BUCKET, NOW_US, ingest, masked_slice, now, sweep
 
 from pipeline import faultpoints
 from pipeline.errors import LostPartition
@@ -107,9 +107,9 @@ def test_what_a_compactor_is_about_to_add_is_no_stray_until_it_is_given_up(store
 
 def test_a_bucket_is_not_swept_before_it_ends(store: Store) -> None:
     ingest(store, masked_slice(0, 4))
-    assert rewriter(store, AFTER_US - 1).sweep([DAY]) == ()
+    sweep(store, [DAY], AFTER_US - 1)
     assert live_offsets(store) == [0, 1, 2, 3]
-    rewriter(store, AFTER_US).sweep([DAY])
+    sweep(store, [DAY], AFTER_US)
     assert live_offsets(store) == []
     assert list(store.walk("events")) == []
 
@@ -118,7 +118,7 @@ def test_a_writer_frozen_before_its_commit_does_not_revive_a_swept_bucket(store:
     committer = SliceCommitter(store, new_claim(), now)
     written = committer.write(masked_slice(0, 4))
     assert written is not None
-    rewriter(store, AFTER_US).sweep([DAY])
+    sweep(store, [DAY], AFTER_US)
     committer.commit(written)
     assert live_offsets(store) == []
     assert list(store.walk("events")) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from lake_samples import BUCKET, NOW_US, ingest, masked_slice, now, rows
+from lake_samples import BUCKET, NOW_US, ingest, masked_slice, now, rows, sweep
 from typer.testing import CliRunner
 
 from pipeline.cli import log as log_command
@@ -257,7 +257,7 @@ def test_compacted_and_swept_rows_are_accounted_for(lake: Path) -> None:
     Rewriter(store, new_claim(), NOW_US).compact(Bucket("events", "default", BUCKET))
     report = verify(str(lake), RULES)
     assert (report.findings, report.files, report.rows) == ((), 3, 21)
-    Rewriter(store, new_claim(), AFTER_US).sweep([Bucket("events", "default", BUCKET)])
+    sweep(store, [Bucket("events", "default", BUCKET)], AFTER_US)
     report = verify(str(lake), RULES)
     assert (report.findings, report.rows) == ((), 2)
     assert [part.removed for part in report.partitions] == [14, 5]
@@ -268,7 +268,7 @@ def test_a_log_cut_below_a_checkpoint_still_accounts_for_every_offset(
     lake: Path, digest: str
 ) -> None:
     store = Store.open(lake)
-    Rewriter(store, new_claim(), AFTER_US).sweep([Bucket("dead_letters", "default", BUCKET)])
+    sweep(store, [Bucket("dead_letters", "default", BUCKET)], AFTER_US)
     assert write_checkpoint(store, "runs", 0) is not None
     assert truncate(store, "runs", 0) == 4
     ingest(store, masked_slice(20, 24, refused=[21], ruleset=digest))
@@ -310,3 +310,13 @@ def test_an_open_intent_is_shown_and_can_be_superseded(lake: Path, digest: str) 
     assert found(report) == [("file-outside", -1)]
     Rewriter(Store.open(lake), new_claim(), NOW_US).remove_strays()
     assert verify(str(lake), STRUCTURE).findings == ()
+
+
+def test_a_log_can_be_compacted_and_truncated_and_the_lake_stays_proved(lake: Path) -> None:
+    run = CliRunner().invoke
+    compacted = run(app, ["log", "compact", "--lake", str(lake), "--files", "2", "--json"])
+    assert json.loads(compacted.stdout) == {"buckets": 2, "files": 6}
+    truncated = run(app, ["log", "truncate", "--lake", str(lake), "--json"])
+    assert json.loads(truncated.stdout) == {"deleted": 4}
+    report = verify(str(lake), STRUCTURE)
+    assert (report.findings, report.rows, report.files) == ((), 21, 2)
