@@ -238,8 +238,11 @@ def test_a_superseded_intent_gives_its_range_to_the_next_number(store: Store) ->
 
 
 def test_files_and_folders_are_private(store: Store) -> None:
-    os.umask(0o022)
-    ingest(writer(store), masked_slice(0, 10))
+    before = os.umask(0o022)
+    try:
+        ingest(writer(store), masked_slice(0, 10))
+    finally:
+        os.umask(before)
     root = Path(store.location)
     for path in [root, *root.rglob("*")]:
         mode = stat.S_IMODE(path.stat().st_mode)
