@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-_SEPARATORS: Final = re.compile(r"[^\w]|_")
+# Vowel signs belong to their word, though they are no letters (Indic and Thai scripts).
+_SEPARATORS: Final = re.compile(r"[^\w\u0300-\u036f\u0900-\u0e7f]|_")
 # A word ends where a capital follows a small letter or digit, or before the last of several.
 _HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 

@@ -26,7 +26,8 @@ _LISTED: Final = """
     post postal postale preferred primer private proxy pwd recipient recovery refresh residential
     root routing secret secure security seller sender service sess session set shared shipping sid
     sign signature signing social sort street string tag tax tele tel token totp urodzenia user
-    vault vor wd webhook word wort x zip e c j o
+    vault verification vor wd webhook word wort x zip e c j o one time كلمة المرور
+    पहला अंतिम नाम
 """
 _WORDS: Final = frozenset(_LISTED.split())
 

@@ -158,3 +158,26 @@ def test_a_person_in_fields_is_masked_and_the_booking_stays(redactor: Redactor) 
     for gone in ("Mia", 'Li"', "975 Sunset Drive", "Suite 217", "mia.li3818", "1990-04-05"):
         assert gone not in masked
     assert json.loads(masked)["flights"] == user["flights"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["password", "contraseña", "Mot de passe", "Passwort", "senha", "пароль", "密码", "パスワード",
+     "비밀번호", "كلمة المرور", "पासवर्ड", "hasło", "şifre"],
+)  # fmt: skip
+def test_a_password_field_is_known_in_many_languages(redactor: Redactor, name: str) -> None:
+    masked = redactor.redact_json(json.dumps({name: "wren-4410-cobalt"}, ensure_ascii=False))
+    assert json.loads(masked.text) == {name: "[PASSWORD]"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("first_name", "Ada"), ("Nachname", "Lovelace"), ("prénom", "Ada"), ("apellido", "Lovelace"),
+     ("имя", "Ада"), ("姓名", "王小明"), ("이름", "김민수"), ("पहला_नाम", "राम"), ("الاسم", "محمد"),
+     ("Straße", "Hauptstraße 5"), ("адрес", "ул. Мира, 5"), ("name_on_card", "A Lovelace")],
+)  # fmt: skip
+def test_names_and_addresses_are_known_in_many_languages(
+    redactor: Redactor, name: str, value: str
+) -> None:
+    masked = redactor.redact_json(json.dumps({name: value}, ensure_ascii=False))
+    assert value not in masked.text
