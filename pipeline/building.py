@@ -51,6 +51,11 @@ class SliceBuilder:
             case Refused():
                 self._counts["refused"] += 1
 
+    @property
+    def dead_letters(self) -> int:
+        """How many of the messages are dead letters."""
+        return self._counts["dead_letters"]
+
     def skip_to(self, offset: int, reason: str) -> None:
         """Declares `[next_offset, offset)` a gap, if it is not empty."""
         if offset > self.next_offset:

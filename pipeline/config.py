@@ -42,6 +42,8 @@ class IngestConfig:
     one).  `instance` of `instances` reads the partitions with `partition % instances == instance`.
     `epoch_s` bounds the life of one pipeline; the next one starts from the log.  A run of which
     nothing came for `run_timeout_h` hours counts as abandoned.
+    `max_dead_letter_rate` is the largest part of the messages, from 0 to 1, that may become dead
+    letters before the ingest stops.
     """
 
     bootstrap: str
@@ -56,6 +58,7 @@ class IngestConfig:
     instance: int = 0
     instances: int = 1
     epoch_s: float = 300.0
+    max_dead_letter_rate: float = 0.5
     run_timeout_h: float = 24.0
     beam_options: tuple[str, ...] = ()
 

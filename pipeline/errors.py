@@ -6,6 +6,7 @@ PipelineError                 exit code 3: could not do it
 ├── BrokerError               the broker is away, refuses us, or has not the topic
 ├── LakeError                 the lake cannot be read or written (permissions, space, store)
 │   └── LostPartition         another writer owns the partition: stop, do not retry
+├── TooManyDeadLetters        too many messages are no events: stop rather than bin a topic
 ├── LogError                  the commit log contradicts itself or the topic
 └── IngestError               the ingest gave up after its retries
 """
@@ -46,6 +47,10 @@ class LakeError(PipelineError):
 
 
 class LostPartition(LakeError):
+    is_final: ClassVar[bool] = True
+
+
+class TooManyDeadLetters(PipelineError):
     is_final: ClassVar[bool] = True
 
 

@@ -8,14 +8,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipeline.deadletters import NULL_KEY
 from pipeline.declared import carry_declared
 from pipeline.retention.policy import Placement, Policy
 from pipeline.state.memories import Memories
 from redactors import Redacted, Redaction, Redactor, Unexaminable
 from schemas import DecodeError, RunEvent, decode
-
-NULL_KEY = "null-key"
-"""Reason code of an event without a key: its run would be scattered over the partitions."""
 
 RUN_FINISHED = "run.finished"
 

@@ -12,6 +12,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from pipeline.building import SliceBuilder
 from pipeline.config import IngestConfig
+from pipeline.deadletters import DeadLetterGuard
 from pipeline.errors import LogError
 from pipeline.faultpoints import at as fault_at
 from pipeline.kafka import broker_error, watermarks
@@ -57,6 +58,7 @@ class MaskedSlices:
         self._topic_id, self._masker, self._masker_for = topic_id, masker, masker_for
         self._memories_at, self._clock, self._stop = memories_at, clock, stop
         self._memories: dict[int, Memories] = {}
+        self._guard = DeadLetterGuard(config.max_dead_letter_rate)
         self._open: dict[int, SliceBuilder] = {}
         self._next: dict[int, int] = {}
         self._caught_up: set[int] = set()
@@ -166,6 +168,7 @@ class MaskedSlices:
 
     def _close(self, partition: int) -> MaskedSlice:
         builder = self._open.pop(partition)
+        self._guard.check(builder.records, builder.dead_letters)
         self._next[partition] = builder.next_offset
         return self._finish(partition, builder, self._masker)
 

@@ -6,6 +6,18 @@ RedactorsError
 └── Unexaminable      a payload that cannot be fully examined (`code` says why); fail closed
 """
 
+from collections.abc import Mapping
+from typing import Final
+
+UNEXAMINABLE_CODES: Final[Mapping[str, str]] = {
+    "not-json": "the body is not JSON text that can be examined",
+    "not-utf-8": "the text is not UTF-8",
+    "too-deep": "the body is nested more deeply than is examined",
+    "too-large": "the body is larger than is examined",
+    "too-dense": "more places look like secrets than are examined one by one",
+}
+"""Every code of `Unexaminable`, with what it means."""
+
 
 class RedactorsError(Exception):
     """Root of every error raised by `redactors`; messages never hold payload."""
@@ -27,8 +39,9 @@ class KeyRingError(RedactorsError):
 
 
 class Unexaminable(RedactorsError):
-    """A payload that no rule could be applied to in full; `code` is one of a closed list."""
+    """A payload that no rule could be applied to in full; `code` is one of `UNEXAMINABLE_CODES`."""
 
     def __init__(self, code: str) -> None:
+        assert code in UNEXAMINABLE_CODES, code
         self.code = code
         super().__init__(f"payload cannot be examined: {code}")

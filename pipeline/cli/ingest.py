@@ -34,7 +34,7 @@ def ingest(
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
     instance: Annotated[
         str,
-        typer.Option(metavar="I/N", help="Read the partitions p with p mod N = I, others the rest."),
+        typer.Option(metavar="I/N", help="Read only partitions p with p mod N = I."),
     ] = "0/1",
     slice_records: Annotated[int, typer.Option(min=1, help="Most messages in a slice.")] = 20_000,
     slice_bytes: Annotated[int, typer.Option(min=1, help="Most bytes in a slice.")] = 32 << 20,
@@ -47,6 +47,10 @@ def ingest(
     run_timeout_h: Annotated[
         float, typer.Option(min=0, help="Hours without an event after which a run is abandoned.")
     ] = 24.0,
+    max_dead_letter_rate: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Stop if a larger part of the last messages is no events."),
+    ] = 0.5,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     beam_options: Annotated[
         list[str] | None, typer.Argument(help="Beam options, after --.", show_default=False)
@@ -71,6 +75,7 @@ def ingest(
         client_config=str(config) if config else None,
         until_caught_up=until_caught_up,
         limits=SliceLimits(slice_records, slice_bytes, flush_interval_s),
+        max_dead_letter_rate=max_dead_letter_rate,
         instance=ordinal,
         instances=instances,
         run_timeout_h=run_timeout_h,

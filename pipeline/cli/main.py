@@ -19,7 +19,8 @@ from redactors.errors import KeyRingError, RedactorsError, RulesetError
 from schemas.errors import SchemasError
 
 COMMANDS = (
-    "emit", "ingest", "query", "verify", "retention", "log", "redact", "rules", "demo", "broker"
+    "emit", "ingest", "query", "verify", "retention", "log", "deadletters", "redact", "rules",
+    "demo", "broker",
 )  # fmt: skip
 """The modules of `pipeline.cli` that register commands, in the order of the help text."""
 
