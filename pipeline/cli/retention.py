@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 retention_app = typer.Typer(no_args_is_help=True)
+hold_app = typer.Typer(no_args_is_help=True)
 
 LakeOption = Annotated[
     str, typer.Option("--lake", envvar="REDACTORY_LAKE", help="Directory or s3:// prefix.")
@@ -21,8 +22,12 @@ Instant = Annotated[
 ]
 
 
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept with it.")]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command group to the root."""
+    retention_app.add_typer(hold_app, name="hold", help="Keep rows past their deadline.")
     app.add_typer(
         retention_app,
         name="retention",
@@ -92,6 +97,96 @@ def log(
         showing.print_ledger(entries, broken, head, last)
     if broken:
         raise typer.Exit(1)
+
+
+@hold_app.command()
+def add(
+    lake: LakeOption,
+    reason: Reason,
+    owner: Annotated[str, typer.Option(help="Who answers for the hold.")],
+    review: Annotated[
+        datetime, typer.Option(formats=["%Y-%m-%d"], help="When to look at it again.")
+    ],
+    run: Annotated[list[str] | None, typer.Option(help="A run, as the lake names it.")] = None,
+    subject: Annotated[
+        list[str] | None, typer.Option(help="A subject in clear; kept as its pseudonyms.")
+    ] = None,
+    retention_class: Annotated[list[str] | None, typer.Option("--class", help="A class.")] = None,
+    since: Annotated[
+        datetime | None, typer.Option("--from", help="Events from here (UTC).")
+    ] = None,
+    until: Annotated[datetime | None, typer.Option(help="Events before this (UTC).")] = None,
+    keys: KeysOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold the rows that meet every condition given; the rest of their buckets goes as planned."""
+    import getpass
+
+    from pipeline.lake.commits import system_clock_us
+    from pipeline.lake.store import Store
+    from pipeline.retention import holds, showing, subjects
+
+    added = holds.add_hold(
+        Store.open(lake),
+        holds.Rows(
+            tuple(run or ()),
+            subjects.pseudonyms_of(subject or (), keys),
+            tuple(retention_class or ()),
+            _micros(since),
+            _micros(until),
+        ),
+        now_us=system_clock_us(),
+        by=getpass.getuser(),
+        reason=reason,
+        owner=owner,
+        review_on=review.strftime("%Y-%m-%d"),
+    )
+    typer.echo(showing.hold_as_json(added) if as_json else f"hold {added.number} is in force")
+
+
+@hold_app.command("list")
+def list_holds(lake: LakeOption, as_json: AsJson = False) -> None:
+    """List the holds in force."""
+    from pipeline.lake.store import Store
+    from pipeline.retention import showing
+    from pipeline.retention.holds import read_holds
+
+    active = read_holds(Store.open(lake)).active
+    if as_json:
+        typer.echo(showing.holds_as_json(active))
+    else:
+        showing.print_holds(active)
+
+
+@hold_app.command()
+@retention_app.command()
+def release(
+    number: Annotated[int, typer.Argument(help="The hold's number.")],
+    lake: LakeOption,
+    reason: Reason,
+) -> None:
+    """End a hold: its rows go with the next sweep if their bucket has ended."""
+    import getpass
+
+    from pipeline.lake.commits import system_clock_us
+    from pipeline.lake.store import Store
+    from pipeline.retention.holds import release_hold
+
+    store = Store.open(lake)
+    release_hold(store, number, now_us=system_clock_us(), by=getpass.getuser(), reason=reason)
+    typer.echo(f"hold {number} is released")
+
+
+@retention_app.command()
+def subject(
+    name: Annotated[str, typer.Argument(help="The subject in clear.")],
+    keys: KeysOption = None,
+) -> None:
+    """Print a subject's pseudonyms, one for each key: so the lake and a policy's rules name it."""
+    from pipeline.retention.subjects import pseudonyms_of
+
+    for pseudonym in pseudonyms_of([name], keys):
+        typer.echo(pseudonym)
 
 
 def _micros(instant: datetime | None) -> int | None:

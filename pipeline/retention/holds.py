@@ -4,7 +4,7 @@ A hold stops the removal of its rows only: the rest of their bucket goes.  Holds
 numbered entries in `_audit/holds/`; subjects and runs are named as the lake names them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.lake.layout import AUDIT, Bucket
+from pipeline.errors import UsageError
+from pipeline.lake.layout import AUDIT, Bucket, new_claim
 from pipeline.lake.numbered import NumberedLog
 from pipeline.lake.removal import Flags, Keep
 from pipeline.lake.store import Store
@@ -29,7 +30,8 @@ class Hold:
     """Rows that meet every condition given; a condition left empty holds for all.
 
     `from_us` and `until_us` bound the time of the event, `[from, until)`, epoch microseconds.
-    `review_on` is a date, "YYYY-MM-DD": from then on the plan reminds of it.
+    `review_on` is a date, "YYYY-MM-DD": from then on the plan reminds of it.  An entry with
+    `releases` holds nothing: it ends the hold of that number.
     """
 
     number: int
@@ -64,6 +66,17 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """What a hold asks for; at least one condition must be given."""
+
+    runs: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    from_us: int | None = None
+    until_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Holds:
     """The holds in force at one moment."""
 
@@ -84,6 +97,60 @@ def read_holds(store: Store) -> Holds:
     every = [decode(Hold, store.get(log.key(number, "commit"))) for number in numbers]
     released = {hold.releases for hold in every}
     return Holds(tuple(h for h in every if h.releases is None and h.number not in released))
+
+
+def add_hold(
+    store: Store, rows: Rows, *, now_us: int, by: str, reason: str, owner: str, review_on: str
+) -> Hold:
+    """Adds a hold, in force for every bucket that a sweep has not claimed yet."""
+    if rows == Rows():
+        raise UsageError(
+            "a hold needs a run, a subject, a class or a time",
+            code="usage",
+            hint="what should stay? --run, --subject, --class, --from, --until",
+        )
+    return _append(
+        store,
+        lambda number: Hold(
+            number,
+            new_claim(),
+            now_us,
+            by,
+            reason,
+            owner,
+            review_on,
+            rows.runs,
+            rows.subjects,
+            rows.classes,
+            rows.from_us,
+            rows.until_us,
+        ),
+    )
+
+
+def release_hold(store: Store, number: int, *, now_us: int, by: str, reason: str) -> Hold:
+    """Ends a hold: its rows go with the next sweep if their bucket has ended."""
+    held = {hold.number: hold for hold in read_holds(store).active}.get(number)
+    if held is None:
+        raise UsageError(
+            f"there is no hold {number} in force",
+            code="no-hold",
+            hint="`redactory retention hold list` shows what there is",
+        )
+    return _append(
+        store,
+        lambda new: Hold(
+            new, new_claim(), now_us, by, reason, held.owner, held.review_on, releases=number
+        ),
+    )
+
+
+def _append(store: Store, make: Callable[[int], Hold]) -> Hold:
+    log = NumberedLog(store, HOLDS)
+    while True:
+        hold = make(log.last_number(1) + 1)
+        if log.write(hold.number, "commit", hold):
+            return hold
 
 
 def _is_in(rows: pa.Table, column: str, values: Sequence[str]) -> Flags:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeline.lake.layout import Bucket
+from pipeline.retention.holds import Hold
+from pipeline.retention.policy import bucket_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +39,22 @@ class Facts:
 
     buckets: tuple[BucketFacts, ...] = ()
     unfinished: tuple[UnfinishedFile, ...] = ()
+    holds: tuple[Hold, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What goes at `now_us` (epoch microseconds), and what stays by a hold."""
+    """What goes at `now_us` (epoch microseconds), and what stays by a hold.
+
+    `holds` are in force; those in `to_review` have reached their review date.
+    """
 
     now_us: int
     buckets: tuple[BucketFacts, ...]
     held: tuple[BucketFacts, ...]
     unfinished: tuple[UnfinishedFile, ...]
+    holds: tuple[Hold, ...]
+    to_review: tuple[Hold, ...]
 
     @property
     def files(self) -> int:
@@ -80,6 +88,8 @@ def plan_retention(facts: Facts, now_us: int) -> Plan:
         _sorted(each for each in ended if each.files or each.strays),
         _sorted(each for each in ended if each.held_rows),
         tuple(file for file in facts.unfinished if file.expires_us <= now_us),
+        facts.holds,
+        tuple(hold for hold in facts.holds if hold.review_on <= bucket_name(now_us)[:10]),
     )
 
 

@@ -1,7 +1,7 @@
 """Plans, receipts and the ledger for a person or a program to read."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pipeline.retention.holds import Hold
 from pipeline.retention.ledger import Broken, Receipt, RemovalIntent
 from pipeline.retention.plan import BucketFacts, Plan
 
@@ -35,6 +36,8 @@ def plan_as_json(plan: Plan) -> str:
             "buckets": [_facts_as_dict(each) for each in plan.buckets],
             "held": [_facts_as_dict(each) for each in plan.held],
             "unfinished": [file.key for file in plan.unfinished],
+            "holds": [asdict(hold) for hold in plan.holds],
+            "to_review": [hold.number for hold in plan.to_review],
         }
     )
 
@@ -56,10 +59,48 @@ def print_plan(plan: Plan) -> None:
             console.print(
                 f"… and {len(shown) - SHOWN_BUCKETS:,} more buckets: --json lists them all"
             )
+    for hold in plan.to_review:
+        console.print(
+            f"hold {hold.number} was to be reviewed on {hold.review_on} by {escape(hold.owner)}"
+        )
     console.print(
         f"at {time_text(plan.now_us)}: {plan.rows:,} rows of {plan.runs:,} runs go with "
         f"{plan.files:,} files ({plan.size_bytes:,} bytes); {plan.held_rows:,} rows are held"
     )
+
+
+def hold_as_json(hold: Hold) -> str:
+    """One hold as an object."""
+    return json.dumps(asdict(hold))
+
+
+def holds_as_json(holds: Sequence[Hold]) -> str:
+    """A list of holds."""
+    return json.dumps([asdict(hold) for hold in holds])
+
+
+def print_holds(holds: Sequence[Hold]) -> None:
+    """The holds in force as a table."""
+    columns = ("hold", "rows", "reason", "owner", "review on", "since", "by")
+    table = Table(*columns, box=SIMPLE)
+    for hold in holds:
+        table.add_row(
+            str(hold.number),
+            escape(_conditions(hold)),
+            escape(hold.reason),
+            escape(hold.owner),
+            hold.review_on,
+            time_text(hold.now_us),
+            escape(hold.by),
+        )
+    Console(highlight=False).print(table if holds else "no hold is in force")
+
+
+def _conditions(hold: Hold) -> str:
+    parts = [*hold.runs, *hold.subjects, *(f"class {name}" for name in hold.classes)]
+    parts += [f"from {time_text(hold.from_us)}"] if hold.from_us is not None else []
+    parts += [f"until {time_text(hold.until_us)}"] if hold.until_us is not None else []
+    return ", ".join(parts)
 
 
 def receipt_as_json(receipt: Receipt | None) -> str:

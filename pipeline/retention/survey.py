@@ -7,7 +7,7 @@ from typing import Final
 
 from pipeline.lake import layout
 from pipeline.lake.layout import Bucket
-from pipeline.lake.removal import Going, Note, Remover
+from pipeline.lake.removal import Going, Remover
 from pipeline.lake.store import Store
 from pipeline.retention.holds import Holds
 from pipeline.retention.plan import BucketFacts, Facts, UnfinishedFile
@@ -42,26 +42,19 @@ def unfinished_files(store: Store, now_us: int) -> Iterator[UnfinishedFile]:
                 yield UnfinishedFile(item.key, item.size_bytes, expires_us)
 
 
-def remover(
-    store: Store, holds: Holds, purpose: str, claim: str, now_us: int, note: Note
-) -> Remover:
-    """Removes what has ended and nobody holds."""
-    return Remover(
-        store,
-        purpose=purpose,
-        claim=claim,
-        now_us=now_us,
-        keep_in=holds.keep_in,
-        note=note,
-        with_strays=True,
-    )
-
-
 def survey(store: Store, now_us: int, holds: Holds) -> Facts:
     """Everything that has ended at `now_us`, with what holds keep of it."""
-    looking = remover(store, holds, "sweep", "", now_us, lambda going: None)
+    looking = Remover(
+        store,
+        purpose="sweep",
+        claim="",
+        now_us=now_us,
+        keep_in=holds.keep_in,
+        note=lambda going: None,
+        with_strays=True,
+    )
     buckets = tuple(_facts(looking.preview(bucket)) for bucket in ended_buckets(store, now_us))
-    return Facts(buckets, tuple(unfinished_files(store, now_us)))
+    return Facts(buckets, tuple(unfinished_files(store, now_us)), holds.active)
 
 
 def _facts(going: Going) -> BucketFacts:

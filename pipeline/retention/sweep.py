@@ -19,11 +19,11 @@ from typing import Final
 from pipeline.errors import LakeError, LostPartition
 from pipeline.lake.commits import system_clock_us
 from pipeline.lake.layout import Bucket, new_claim
-from pipeline.lake.removal import Going, Remover
+from pipeline.lake.removal import Going, Keep, Remover
 from pipeline.lake.rewriting import BucketLog
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
-from pipeline.retention.holds import Holds, read_holds
+from pipeline.retention.holds import read_holds
 from pipeline.retention.ledger import (
     BucketReceipt,
     BucketTask,
@@ -32,7 +32,7 @@ from pipeline.retention.ledger import (
     Receipt,
 )
 from pipeline.retention.plan import Plan, plan_retention
-from pipeline.retention.survey import ended_buckets, remover, survey, unfinished_files
+from pipeline.retention.survey import ended_buckets, survey, unfinished_files
 from pipeline.retention.tombstones import entomb, read_tombstone, write_tombstone
 from redactors import KeyRing
 from redactors.keys import default_key_file
@@ -64,8 +64,8 @@ class Sweeper:
         """
         # 1
         now_us = self.clock_us()
-        holds = read_holds(self.store)
-        buckets = [b for b in ended_buckets(self.store, now_us) if self._has_due(b, holds, now_us)]
+        remover = self._remover(now_us)
+        buckets = [b for b in ended_buckets(self.store, now_us) if self._has_due(b, remover)]
         unfinished = [file.key for file in unfinished_files(self.store, now_us)]
         rewriter = Rewriter(self.store, self.claim, now_us)
         outside = rewriter.find_strays() if with_strays else ()
@@ -76,7 +76,7 @@ class Sweeper:
         intent = ledger.begin(PURPOSE, now_us, self.by, [task_of(self.store, b) for b in buckets])
         # 3
         failures: list[Failure] = []
-        receipts = [self._remove(task, holds, now_us, failures) for task in intent.buckets]
+        receipts = [self._remove(task, remover, now_us, failures) for task in intent.buckets]
         # 4
         failures += self._delete_files(unfinished)
         strays = rewriter.find_strays() if outside else ()
@@ -92,21 +92,24 @@ class Sweeper:
             failures=failures,
         )
 
-    def _has_due(self, bucket: Bucket, holds: Holds, now_us: int) -> bool:
+    def _has_due(self, bucket: Bucket, remover: Remover) -> bool:
         """Whether anything would go: a bucket held altogether is not claimed for nothing."""
         if next(iter(self.store.walk(bucket.folder)), None) is None:
             self.store.remove_empty(bucket.folder)
             return False
-        if holds.keep_in(bucket) is None:
+        if self._kept_in(bucket) is None:
             return True
-        going = self._remover(holds, now_us).preview(bucket)
+        try:
+            going = remover.preview(bucket)
+        except LakeError:
+            return True  # it fails again in its turn, and is noted then
         return bool(going.files or going.strays or going.came_back)
 
     def _remove(
-        self, task: BucketTask, holds: Holds, now_us: int, failures: list[Failure]
+        self, task: BucketTask, remover: Remover, now_us: int, failures: list[Failure]
     ) -> BucketReceipt:
         """Step 3 for one bucket; what fails is noted, and does not keep the others."""
-        remover, going = self._remover(holds, now_us), None
+        going = None
         try:
             # One taken over from an erasure may not have ended.
             if task.bucket.starts_us <= now_us:
@@ -123,8 +126,20 @@ class Sweeper:
             left=remover.standing(task.bucket),
         )
 
-    def _remover(self, holds: Holds, now_us: int) -> Remover:
-        return remover(self.store, holds, PURPOSE, self.claim, now_us, self._note)
+    def _remover(self, now_us: int) -> Remover:
+        return Remover(
+            self.store,
+            purpose=PURPOSE,
+            claim=self.claim,
+            now_us=now_us,
+            keep_in=self._kept_in,
+            note=self._note,
+            with_strays=True,
+        )
+
+    def _kept_in(self, bucket: Bucket) -> Keep | None:
+        # Read anew for each bucket: a hold counts from the moment it is added.
+        return read_holds(self.store).keep_in(bucket)
 
     def _note(self, going: Going) -> None:
         write_tombstone(self.store, entomb(going, PURPOSE, self.clock_us(), self.keys))
