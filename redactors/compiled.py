@@ -14,8 +14,9 @@ from redactors.fields import Roles
 from redactors.layers import HIDDEN_PATTERNS, PERCENT_PATTERN
 from redactors.loosen import decoded_patterns
 from redactors.masks import Masks
-from redactors.pattern import longest, over_bytes, parse
-from redactors.ruleset import FieldRule, Rule, Ruleset
+from redactors.pattern import is_nullable, longest, over_bytes, parse
+from redactors.ruleset import FieldRule, Recognizer, Rule, Ruleset
+from redactors.scopes import Scopes
 from redactors.validators import validator
 from redactors.validators.entropy import entropy_bits
 
@@ -69,6 +70,9 @@ class Compiled:
     roles: Roles
     allowed: frozenset[str]
     allowed_patterns: tuple[Any, ...]
+    kept: Scopes
+    secret_rules: frozenset[str]  # ids of the pattern rules for secrets
+    recognizers: Any  # a `presidio.Recognizers`, or None
 
 
 def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
@@ -96,7 +100,18 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
         allowed_patterns=tuple(
             exact_pattern(entry.pattern, "allow") for entry in ruleset.allow if entry.pattern
         ),
+        kept=Scopes(scope for keep in ruleset.keep for scope in keep.scope),
+        secret_rules=frozenset(m.rule.id for m in matchers if m.rule.kind == "secret"),
+        recognizers=_recognizers([r for r in ruleset.recognizers if r.kind in kinds], masks),
     )
+
+
+def _recognizers(declared: Sequence[Recognizer], masks: Masks) -> Any:
+    if not declared:
+        return None
+    from redactors.presidio import Recognizers  # heavy: only for a ruleset that asks for it
+
+    return Recognizers(declared, masks.fingerprint)
 
 
 def exact_pattern(pattern: str, rule_id: str) -> Any:
@@ -104,6 +119,8 @@ def exact_pattern(pattern: str, rule_id: str) -> Any:
     options = re2.Options()
     options.longest_match = True
     options.log_errors = False
+    if is_nullable(parse(pattern, rule_id)):
+        raise RulesetError(f"{rule_id}: pattern may match nothing at all")
     try:
         return re2.compile(over_bytes(pattern, rule_id), options)
     except re2.error as error:

@@ -71,6 +71,8 @@ class Examination:
         edited, renamed = self._leaves(raw, leaves, 0)
         if self._memory.repeats(raw, known):  # what a field showed may stand before it, too
             edited, renamed = self._leaves(raw, leaves, 0)
+        if self._compiled.kept:
+            edited = [each for each in edited if not self._is_kept(raw, each, renamed)]
         changes = []
         for each in edited:
             marks = tuple(mark for edit in each.edits for mark in edit.marks)
@@ -78,6 +80,14 @@ class Examination:
                 marks = tuple(replace(m, layers=("key", *m.layers)) for m in marks)
             changes.append(Change(pointer(raw, each.leaf, renamed), marks))
         return _in_document(raw, edited), changes
+
+    def _is_kept(self, raw: str, edited: Edited, renamed: Mapping[int, str]) -> bool:
+        """Whether a scope keeps the value as it is; what a rule for secrets finds is never kept."""
+        if edited.new_key is not None:
+            return False
+        if any(m.rule in self._compiled.secret_rules for e in edited.edits for m in e.marks):
+            return False
+        return self._compiled.kept.cover(pointer(raw, edited.leaf, renamed))
 
     def text(self, text: str) -> list[Edit]:
         """The edits of a text that stands alone."""
@@ -94,8 +104,9 @@ class Examination:
         return any(f.rule.kind == "secret" and f.rule.action != "keep" for f in findings)
 
     def _whole_text(self, text: str) -> list[Edit]:
-        edits = self._look_again(text, "", None, 0)
-        return settled(self._settle(text, "", edits, 0)) if edits else []
+        cell = Cell("", text, "")
+        edits = self._look_again(cell, None, 0)
+        return settled(self._settle(cell, edits, 0)) if edits else []
 
     def _leaves(
         self, raw: str, leaves: list[Leaf], depth: int
@@ -111,12 +122,12 @@ class Examination:
             edits = leaf.rule and self._by_field(leaf.text, leaf.quoted, leaf.rule)
             if edits is None and leaf.quoted:
                 edits = self._nested(leaf.text, depth)
-                edits = edits and self._settle(leaf.text, leaf.name, edits, depth, leaf.rule)
+                edits = edits and self._settle(Cell(leaf.name, leaf.text), edits, depth, leaf.rule)
             if edits is None:
                 open_leaves.append(leaf)
             elif edits:
                 edited.append(Edited(leaf, settled(edits)))
-        cells = [Cell(leaf.name, leaf.text) for leaf in open_leaves]
+        cells = [Cell(leaf.name, leaf.text, self._path(raw, leaf, depth)) for leaf in open_leaves]
         keys = list(dict.fromkeys(leaf.key for leaf in leaves if leaf.key))
         found = self._finder.find([*cells, *(Cell("", key) for key in keys)])
         if not found:
@@ -130,11 +141,18 @@ class Examination:
                 name = new_keys.get(leaf.place, name)
             if index in found or name != leaf.name:
                 edits = self._look(leaf.text, found.get(index), depth)
-                edits = self._settle(leaf.text, name, edits, depth, leaf.rule)
+                edits = self._settle(replace(cells[index], name=name), edits, depth, leaf.rule)
                 if edits:
                     edited.append(Edited(leaf, self._of_leaf(leaf, edits)))
         ordered = sorted([*edited, *renamed], key=lambda e: e.start)
         return ordered, new_keys
+
+    def _path(self, raw: str, leaf: Leaf, depth: int) -> str | None:
+        """Where prose may stand in `leaf`, as far as a recogniser asks."""
+        recognizers = self._compiled.recognizers
+        if recognizers is None or not leaf.quoted:
+            return None
+        return pointer(raw, leaf, {}) if recognizers.need_paths and depth == 0 else ""
 
     def _by_field(self, text: str, quoted: bool, rule: FieldRule) -> list[Edit] | None:
         """The edit that a value's name asks for; none if it is a mask; None: look at the text."""
@@ -174,28 +192,29 @@ class Examination:
         return _in_json(_in_document(text, edited))
 
     def _settle(
-        self, text: str, name: str, edits: list[Edit], depth: int, rule: FieldRule | None = None
+        self, cell: Cell, edits: list[Edit], depth: int, rule: FieldRule | None = None
     ) -> list[Edit]:
-        """`edits` of `text` and all that still are found after them; not yet settled.
+        """`edits` of the cell's text and all that still are found after them; not yet settled.
 
-        `name` and `rule` are what later looks go by.
+        The cell's name and `rule` are what later looks go by.
         """
         for _ in range(MAX_LOOKS):
-            again = self._look_again(apply(text, edits), name, rule, depth)
+            changed = replace(cell, text=apply(cell.text, edits))
+            again = self._look_again(changed, rule, depth)
             if not again:
                 return edits
             edits = compose(edits, again)
         mark = edits[0].marks[0]
         put = self._masks.plain(mark.label)
-        return [Edit(0, len(text), put, (Mark(mark.rule, mark.label, "mask"),), whole=True)]
+        return [Edit(0, len(cell.text), put, (Mark(mark.rule, mark.label, "mask"),), whole=True)]
 
-    def _look_again(self, text: str, name: str, rule: FieldRule | None, depth: int) -> list[Edit]:
+    def _look_again(self, cell: Cell, rule: FieldRule | None, depth: int) -> list[Edit]:
         """What a fresh redaction finds in a text."""
-        edits = None if rule is None else self._by_field(text, True, rule)
+        edits = None if rule is None else self._by_field(cell.text, True, rule)
         if edits is None:
-            edits = self._nested(text, depth)
+            edits = self._nested(cell.text, depth)
         if edits is None:
-            edits = self._look(text, self._finder.find([Cell(name, text)]).get(0), depth)
+            edits = self._look(cell.text, self._finder.find([cell]).get(0), depth)
         return edits
 
     def _look(self, text: str, found: Found | None, depth: int) -> list[Edit]:
@@ -251,14 +270,14 @@ class Examination:
             return opaque(run.text, run.start, run.end, self._masks)
         compressed = is_compressed(run.data)
         text = inflated(run.data) if compressed else readable(run.data)
-        edits = [] if text is None else self._look_again(text, "", None, depth + 1)
+        edits = [] if text is None else self._look_again(Cell("", text, ""), None, depth + 1)
         if text is None or not edits:
             return None
         if compressed:
             mark = edits[0].marks[0]
             put = self._masks.plain(mark.label)
             return Edit(run.start, run.end, put, (Mark(mark.rule, mark.label, "mask"),))
-        edits = settled(self._settle(text, "", edits, depth + 1))
+        edits = settled(self._settle(Cell("", text, ""), edits, depth + 1))
         marks = (replace(m, layers=("base64", *m.layers)) for e in edits for m in e.marks)
         put = encoded(run, apply(text, edits).encode("utf-8", "surrogatepass"))
         return Edit(run.start, run.end, put, tuple(marks))
@@ -297,7 +316,7 @@ class Examination:
         """The keys to change; no two keys of an object become one."""
         edits_of: dict[str, list[Edit]] = {}
         for key, of_key in found.items():
-            edits = self._settle(key, "", self._look(key, of_key, depth), depth)
+            edits = self._settle(Cell("", key), self._look(key, of_key, depth), depth)
             if edits:
                 edits_of[key] = [self._named_mask(edit) for edit in edits]
         frames = {id(leaf.frame) for leaf in leaves if leaf.key in edits_of}

@@ -9,7 +9,6 @@ import orjson
 from redactors.engine import Redactor
 from redactors.errors import Unexaminable
 from redactors.types import Redacted
-from redactors.walk import is_json
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A longer line is not examined."""
@@ -58,12 +57,7 @@ def _redact(body: bytes, redactor: Redactor, text: bool) -> Redacted:
         decoded = body.decode()
     except UnicodeDecodeError:
         raise Unexaminable("not-utf-8") from None
-    if text:
-        return redactor.redact_text(decoded)
-    redacted = redactor.redact_json(decoded)
-    if not redacted.redactions and not is_json(decoded):
-        raise Unexaminable("not-json")
-    return redacted
+    return redactor.redact_text(decoded) if text else redactor.redact_json(decoded)
 
 
 def _declared(redacted: Redacted, text: bool) -> bytes:

@@ -25,13 +25,15 @@ _BYTES_PER_HIT: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text to search, under the name it goes by: it is searched as `name\n: text`.
+    """A text to search, under the name it goes by: it is searched as `name\\n: text`.
 
     The break keeps a pattern whose dots take no newline from reaching from a name into a value.
+    `path` is where the text stands; None: it is no text that anybody writes prose in.
     """
 
     name: str
     text: str
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,21 @@ class Finder:
         data = whole.encode("utf-8", "surrogatepass")
         hits = _Hits(array("Q"), _MIN_HITS + len(data) // _BYTES_PER_HIT)
         self._scan(data, hits)
-        if not hits.places:
-            return {}
-        sizes = map(len, joined) if len(data) == len(whole) else map(_size_bytes, joined)
+        found = self._located(data, cells, joined, leads, hits) if hits.places else {}
+        if self._compiled.recognizers is not None:
+            self._recognize(cells, found)
+        return found
+
+    def _located(
+        self,
+        data: bytes,
+        cells: Sequence[Cell],
+        joined: list[str],
+        leads: list[str],
+        hits: "_Hits",
+    ) -> dict[int, Found]:
+        whole_length = sum(map(len, joined))
+        sizes = map(len, joined) if len(data) == whole_length else map(_size_bytes, joined)
         starts = [0]
         for size in sizes:
             starts.append(starts[-1] + size)
@@ -76,6 +90,16 @@ class Finder:
             )
             for index, ids in _by_cell(hits.places, starts).items()
         }
+
+    def _recognize(self, cells: Sequence[Cell], found: dict[int, Found]) -> None:
+        """Adds the entities that a language model finds."""
+        for index, cell in enumerate(cells):
+            if cell.path is None:
+                continue
+            entities = self._compiled.recognizers.find(cell.text, cell.path)
+            if entities:
+                nothing = Found(cell.name, cell.text, [], {}, b"", 0)
+                found.setdefault(index, nothing).findings.extend(entities)
 
     def _scan(self, data: bytes, hits: "_Hits") -> None:
         try:

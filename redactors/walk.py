@@ -97,20 +97,6 @@ def walk(raw: str, roles: Mapping[str, Role | None]) -> list[Leaf]:
     return leaves
 
 
-def is_json(raw: str) -> bool:
-    """Whether `raw` is one JSON value (RFC 8259), however deep."""
-    try:
-        walk(raw, _NoRoles())
-    except NotJson:
-        return False
-    return True
-
-
-class _NoRoles(dict[str, Role | None]):
-    def __missing__(self, name: str) -> None:
-        return None
-
-
 def walk_from(raw: str, position: int, roles: Mapping[str, Role | None]) -> tuple[list[Leaf], int]:
     """The leaves of the JSON value that starts at `position` in `raw`, and where it ends."""
     frame = Frame(None, 0, False, "", None, False)  # holds the value as its only item
