@@ -88,7 +88,7 @@ BAD_VALUES: dict[str, Callable[[], bytes | None]] = {
 def test_bad_input_becomes_a_dead_letter_with_a_code_and_nothing_around_it_is_lost(
     bootstrap: str, make_topic: Callable[..., str], tmp_path: Path, keys: Path
 ) -> None:
-    topic, lake = make_topic(**{"max_message_bytes": "9000000"}), tmp_path / "lake"
+    topic, lake = make_topic(max_message_bytes="9000000"), tmp_path / "lake"
     for index, make in enumerate(BAD_VALUES.values()):
         _produce(bootstrap, topic, [encode(_event(index, {})), make()])
     _produce(bootstrap, topic, [encode(_event(99, {"null": "key"}))], key=None)
