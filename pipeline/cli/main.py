@@ -19,9 +19,9 @@ from redactors.errors import KeyRingError, RedactorsError, RulesetError
 from schemas.errors import SchemasError
 
 COMMANDS = (
-    "emit", "ingest", "query", "verify", "retention", "log", "deadletters", "redact", "rules",
-    "demo", "broker",
-)  # fmt: skip
+    *("emit", "ingest", "query", "verify", "redact", "rules"),
+    *("retention", "log", "deadletters", "demo", "broker"),
+)
 """The modules of `pipeline.cli` that register commands, in the order of the help text."""
 
 EXTRA_OF = {

@@ -9,7 +9,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Adds `redact`."""
-    app.command(rich_help_panel="Try it")(redact)
+    app.command(rich_help_panel="Redact")(redact)
 
 
 def redact(
