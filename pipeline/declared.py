@@ -70,8 +70,8 @@ def _text_at(value: Any, claim: DeclaredRedaction) -> str | None:
     """The string at the claim's JSON pointer (RFC 6901); for layer "key" the last step's name."""
     if claim.path and not claim.path.startswith("/"):
         return None
-    step = ""
-    for step in _steps(claim.path):
+    steps = list(_steps(claim.path))
+    for step in steps:
         if isinstance(value, dict) and step in value:
             value = value[step]
         elif isinstance(value, list) and step.isascii() and step.isdigit() and len(step) < 10:
@@ -79,7 +79,7 @@ def _text_at(value: Any, claim: DeclaredRedaction) -> str | None:
         else:
             return None
     if claim.layers == ("key",):
-        return step
+        return steps[-1] if steps else None
     return value if isinstance(value, str) else None
 
 
