@@ -15,11 +15,14 @@ def register(app: typer.Typer) -> None:
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="One SELECT over the views events and dead_letters.")],
+    sql: Annotated[str, typer.Argument(help="One SELECT over the views that --tables lists.")] = "",
     lake: Annotated[
         str, typer.Option(envvar="REDACTORY_LAKE", help="Directory or s3:// prefix of the lake.")
-    ],
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of row objects.")] = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Print every table, view and column, and end.")
+    ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header line.")] = False,
 ) -> None:
     """Ask the lake in SQL (DuckDB); only committed files are read, and nothing is written.
@@ -30,6 +33,13 @@ def query(
     from pipeline.lake import open_lake, rendering
     from pipeline.lake.query import query as run
 
+    if tables:
+        from pipeline.lake.dictionary import dictionary
+
+        typer.echo(dictionary(), nl=False)
+        return
+    if not (sql and lake):
+        raise UsageError("a query needs its SQL and --lake", code="usage", hint="see --help")
     if as_json and as_csv:
         raise UsageError("both --json and --csv were given", code="usage", hint="choose one")
     result = run(open_lake(lake), sql)

@@ -7,7 +7,7 @@ query that needs more memory than there is fails rather than spill rows to a tem
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -16,9 +16,17 @@ from pipeline.errors import LakeError, PipelineError, UsageError
 from pipeline.lake.live import Lake
 from pipeline.lake.local import LocalStore
 from pipeline.lake.tables import DECLARED, HIVE, full_schema
+from pipeline.lake.views import VIEWS
 from pipeline.slices import Table
 
 BATCH_ROWS = 10_000
+
+_STORED_AS: Final[dict[Table, str]] = {"runs": "run_versions"}
+"""Tables of which another view shows what is asked for most often."""
+
+VIEW_NAMES: Final = (
+    *(_STORED_AS.get(table, table) for table in DECLARED), *(view.name for view in VIEWS)
+)  # fmt: skip
 
 _READING = {duckdb.StatementType.SELECT, duckdb.StatementType.MULTI}  # MULTI: PIVOT
 _ABOUT_THE_SQL = (
@@ -39,11 +47,13 @@ class Result:
 
 
 def connect(lake: Lake) -> duckdb.DuckDBPyConnection:
-    """A locked in-memory session with a view for each table."""
+    """A locked in-memory session with a view for each table, and those of `VIEWS`."""
     session = duckdb.connect(":memory:")
     allowed: set[str] = set()
     for table in DECLARED:
-        allowed |= _create_view(session, lake, table)
+        allowed |= _create_view(session, lake, table, _STORED_AS.get(table, table))
+    for view in VIEWS:
+        session.execute(f"CREATE VIEW {view.name} AS {view.sql}")
     session.execute(f"SET allowed_paths = [{', '.join(map(_quote, sorted(allowed)))}]")
     for setting in (
         "TimeZone = 'UTC'",
@@ -68,7 +78,7 @@ def query(lake: Lake, sql: str) -> Result:
             raise UsageError(
                 "a query is one SELECT statement",
                 code="not-a-select",
-                hint="the tables are events and dead_letters",
+                hint=f"the views are {', '.join(VIEW_NAMES)}",
             )
         reader = session.sql(sql).to_arrow_reader(BATCH_ROWS)
     except duckdb.Error as error:
@@ -88,7 +98,9 @@ def _rows(
         session.close()
 
 
-def _create_view(session: duckdb.DuckDBPyConnection, lake: Lake, table: Table) -> set[str]:
+def _create_view(
+    session: duckdb.DuckDBPyConnection, lake: Lake, table: Table, name: str
+) -> set[str]:
     """Creates the view; the paths it reads.  The empty table gives it its types in any case."""
     session.register(f"{table}_declared", full_schema(table).empty_table())
     files = lake.files[table]
@@ -108,7 +120,7 @@ def _create_view(session: duckdb.DuckDBPyConnection, lake: Lake, table: Table) -
         session.register(f"{table}_files", dataset(lake, table))
         source = f"{table}_files"
     rest = f" UNION ALL BY NAME SELECT * FROM {source}" if source else ""
-    session.execute(f"CREATE VIEW {table} AS SELECT * FROM {table}_declared{rest}")
+    session.execute(f"CREATE VIEW {name} AS SELECT * FROM {table}_declared{rest}")
     return paths
 
 

@@ -1,0 +1,58 @@
+"""The demo agent's runs as a lake, without a broker."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.assemble import Assembler
+from pipeline.building import SliceBuilder
+from pipeline.demo_agent.agent import demo_events
+from pipeline.lake.commits import SliceCommitter
+from pipeline.lake.documents import store_policy, store_ruleset
+from pipeline.lake.live import Lake, read_lake
+from pipeline.lake.store import Store
+from pipeline.masking import Coordinates, Masker, Message
+from pipeline.retention.policy import load_policy
+from pipeline.state.memories import Memories
+from redactors import KeyRing, Redactor, load_ruleset, ruleset_document
+from schemas import RunEvent, encode
+
+SLICE = 150
+
+
+def ingest_events(
+    folder: Path, events: Sequence[RunEvent], now_us: int, slice_records: int = SLICE
+) -> Lake:
+    """Masks, assembles and commits events as an ingest does; one partition of topic `demo`."""
+    store = Store.open(folder, create=True)
+    ruleset, policy, keys = load_ruleset(), load_policy(), KeyRing.generate()
+    masker = Masker(Redactor(ruleset, keys), policy)
+    store_policy(store, policy.digest, policy.document)
+    store_ruleset(store, masker.redactor.digest, ruleset_document(ruleset))
+    memories, at = Memories(keys, {}), Coordinates("demo", 0)
+    assembler = Assembler(store, 24 * 3_600_000_000)
+    committer = SliceCommitter(store, "c" * 32)
+    for start in range(0, len(events), slice_records):
+        builder = SliceBuilder(start, now_us, 0.0, memories)
+        for offset, event in enumerate(events[start : start + slice_records], start=start):
+            value = encode(event)
+            raw = Message(offset, now_us, event.run_id.encode(), value)
+            builder.add(offset, len(value), masker.mask(raw, at, now_us, memories))
+        masked = builder.finish(
+            "demo",
+            "id",
+            0,
+            ruleset=masker.redactor.digest,
+            policy=policy.digest,
+            key_id=masker.redactor.key_id,
+        )
+        assembled = assembler.assemble(masked)
+        assert assembled is not None
+        written = committer.write(assembled)
+        assert written is not None
+        committer.commit(written)
+    return read_lake(store)
+
+
+def demo_lake(folder: Path, now_us: int, runs: int = 21) -> Lake:
+    """So many runs of the demo agent."""
+    return ingest_events(folder, list(demo_events(runs, 1, now_us)), now_us)
