@@ -190,16 +190,17 @@ def spans(
     group, reached = matcher.rule.group, 0
     whole = [(0, len(data))]
     for low, high in whole if ends is None else _windows(matcher.longest, ends, len(data)):
-        position = max(low, reached)
+        position, refused = max(low, reached), -1
         while (match := matcher.exact.search(data, position, high)) is not None:
             start, end = match.span()
-            if matcher.excuses(data[start:end]):
-                position = max(end, start + 1)
-            elif matcher.accepts(match.group(group) or b""):
+            excused = matcher.excuses(data[start:end])
+            if not excused and matcher.accepts(match.group(group) or b""):
                 yield match.span(group)
-                position = max(end, start + 1)
-            else:  # another may begin inside the one refused
-                position = start + 1 if end - start <= _RETRY_SPAN_BYTES else end
+            elif not excused and end != refused and end - start <= _RETRY_SPAN_BYTES:
+                # Another may begin inside the one refused; of those that end alike, one is tried.
+                position, refused = start + 1, end
+                continue
+            position = max(end, start + 1)
         reached = position
 
 
