@@ -2,6 +2,7 @@
 
 import sys
 from itertools import islice
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,14 +25,30 @@ def query(
         bool, typer.Option("--tables", help="Print every table, view and column, and end.")
     ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header line.")] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, help="Write .parquet, .csv or .json; a sweep removes it in time."
+        ),
+    ] = None,
+    classes: Annotated[
+        list[str] | None, typer.Option("--class", help="Read only this retention class.")
+    ] = None,
 ) -> None:
     """Ask the lake in SQL (DuckDB); only committed files are read, and nothing is written.
 
-    The retention class and bucket of a row are columns too: retention_class and expires.
+    The retention class and bucket of a row are columns too: retention_class and expires. A file
+    written with --to is a copy: it goes with the first of the rows that the query could read.
     """
+    import getpass
+    import platform
+
     from pipeline.errors import UsageError
     from pipeline.lake import open_lake, rendering
+    from pipeline.lake.commits import system_clock_us
     from pipeline.lake.query import query as run
+    from pipeline.retention import exports, showing
+    from pipeline.retention.copies import Copier
 
     if tables:
         from pipeline.lake.dictionary import dictionary
@@ -42,7 +59,13 @@ def query(
         raise UsageError("a query needs its SQL and --lake", code="usage", hint="see --help")
     if as_json and as_csv:
         raise UsageError("both --json and --csv were given", code="usage", hint="choose one")
-    result = run(open_lake(lake), sql)
+    opened = exports.of_classes(open_lake(lake), tuple(classes or ()))
+    if to is not None:
+        copier = Copier(opened.store, getpass.getuser(), platform.node(), system_clock_us)
+        copy = exports.export_query(opened, sql, to, copier)
+        typer.echo(f"copy {copy.number} goes at {showing.time_text(copy.deadline_us)}", err=True)
+        return
+    result = run(opened, sql)
     if as_json or as_csv:
         sys.stdout.writelines((rendering.as_json if as_json else rendering.as_csv)(result))
         return

@@ -2,12 +2,16 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from pipeline.retention.copies import Copier
+
 retention_app = typer.Typer(no_args_is_help=True)
 hold_app = typer.Typer(no_args_is_help=True)
+copies_app = typer.Typer(no_args_is_help=True)
 
 LakeOption = Annotated[
     str, typer.Option("--lake", envvar="REDACTORY_LAKE", help="Directory or s3:// prefix.")
@@ -28,6 +32,7 @@ Reason = Annotated[str, typer.Option("--reason", help="Why; kept with it.")]
 def register(app: typer.Typer) -> None:
     """Adds the command group to the root."""
     retention_app.add_typer(hold_app, name="hold", help="Keep rows past their deadline.")
+    retention_app.add_typer(copies_app, name="copies", help="Copies of rows outside the lake.")
     app.add_typer(
         retention_app,
         name="retention",
@@ -177,6 +182,43 @@ def release(
     typer.echo(f"hold {number} is released")
 
 
+@copies_app.command("list")
+def list_copies(lake: LakeOption, as_json: AsJson = False) -> None:
+    """List the copies that are not known to be gone."""
+    from pipeline.lake.store import Store
+    from pipeline.retention import showing
+    from pipeline.retention.copies import read_copies
+
+    copies = read_copies(Store.open(lake))
+    if as_json:
+        typer.echo(showing.copies_as_json(copies))
+    else:
+        showing.print_copies(copies)
+
+
+@copies_app.command("add")
+def add_copy(
+    location: Annotated[str, typer.Argument(help="Absolute path or address of the copy.")],
+    lake: LakeOption,
+    deadline: Annotated[datetime, typer.Option(help="When it must be gone (UTC).")],
+) -> None:
+    """Enter a copy that was made by other means; the sweep removes or reports it."""
+    copy = _copier(lake).register("external", location, _required_micros(deadline))
+    typer.echo(f"copy {copy.number} is entered")
+
+
+@copies_app.command("gone")
+def copy_gone(
+    number: Annotated[int, typer.Argument(help="The copy's number.")], lake: LakeOption
+) -> None:
+    """Enter that a copy which the sweep could not reach is gone."""
+    from pipeline.retention.copies import find_copy
+
+    copier = _copier(lake)
+    copier.close(find_copy(copier.store, number), "said to be gone")
+    typer.echo(f"copy {number} is gone")
+
+
 @retention_app.command()
 def subject(
     name: Annotated[str, typer.Argument(help="The subject in clear.")],
@@ -189,5 +231,20 @@ def subject(
         typer.echo(pseudonym)
 
 
+def _copier(lake: str) -> "Copier":
+    import getpass
+    import platform
+
+    from pipeline.lake.commits import system_clock_us
+    from pipeline.lake.store import Store
+    from pipeline.retention.copies import Copier
+
+    return Copier(Store.open(lake), getpass.getuser(), platform.node(), system_clock_us)
+
+
 def _micros(instant: datetime | None) -> int | None:
-    return int(instant.replace(tzinfo=UTC).timestamp() * 1e6) if instant else None
+    return None if instant is None else _required_micros(instant)
+
+
+def _required_micros(instant: datetime) -> int:
+    return int(instant.replace(tzinfo=UTC).timestamp()) * 1_000_000

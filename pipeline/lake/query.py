@@ -71,6 +71,17 @@ def query(lake: Lake, sql: str) -> Result:
 
     Raises `UsageError` if it is none, does not compile or fails on a value, else `LakeError`.
     """
+    schema, batches = query_batches(lake, sql)
+    rows = (
+        row
+        for batch in batches
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    )
+    return Result(_distinct(schema.names), rows)
+
+
+def query_batches(lake: Lake, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The same as Arrow record batches, read as they are consumed."""
     session = connect(lake)
     try:
         statements = session.extract_statements(sql)
@@ -83,15 +94,14 @@ def query(lake: Lake, sql: str) -> Result:
         reader = session.sql(sql).to_arrow_reader(BATCH_ROWS)
     except duckdb.Error as error:
         raise _explain(error) from None
-    return Result(_distinct(reader.schema.names), _rows(session, reader))
+    return reader.schema, _batches(session, reader)
 
 
-def _rows(
+def _batches(
     session: duckdb.DuckDBPyConnection, reader: pa.RecordBatchReader
-) -> Iterator[tuple[Any, ...]]:
+) -> Iterator[pa.RecordBatch]:
     try:
-        for batch in reader:
-            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        yield from reader
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise _explain(error) from None
     finally:

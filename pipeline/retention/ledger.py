@@ -85,7 +85,8 @@ class Failure:
 class Receipt:
     """What was removed.  `strays` and `unfinished` are keys of files that were no part of the lake.
 
-    `abandoned`: the intent was another's that never finished; the next entry does its work.
+    `copies` are the locations of copies that are gone.  `abandoned`: the intent was another's that
+    never finished; the next entry does its work.
     """
 
     number: int
@@ -99,6 +100,7 @@ class Receipt:
     strays: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
+    copies: tuple[str, ...] = ()
     abandoned: bool = False
     format: int = FORMAT
 
@@ -175,6 +177,7 @@ class Ledger:
         strays: Sequence[str] = (),
         unfinished: Sequence[str] = (),
         failures: Sequence[Failure] = (),
+        copies: Sequence[str] = (),
         abandoned: bool = False,
     ) -> Receipt:
         """Writes the receipt of an intent; `LostPartition` if another closed it meanwhile."""
@@ -190,6 +193,7 @@ class Ledger:
             tuple(strays),
             tuple(unfinished),
             tuple(failures),
+            tuple(copies),
             abandoned,
         )
         at("receipt.before")

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeline.lake.layout import Bucket
+from pipeline.retention.copies import Copy
 from pipeline.retention.holds import Hold
 from pipeline.retention.policy import bucket_name
 
@@ -40,6 +41,7 @@ class Facts:
     buckets: tuple[BucketFacts, ...] = ()
     unfinished: tuple[UnfinishedFile, ...] = ()
     holds: tuple[Hold, ...] = ()
+    copies: tuple[Copy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Plan:
     unfinished: tuple[UnfinishedFile, ...]
     holds: tuple[Hold, ...]
     to_review: tuple[Hold, ...]
+    copies: tuple[Copy, ...]
 
     @property
     def files(self) -> int:
@@ -90,6 +93,7 @@ def plan_retention(facts: Facts, now_us: int) -> Plan:
         tuple(file for file in facts.unfinished if file.expires_us <= now_us),
         facts.holds,
         tuple(hold for hold in facts.holds if hold.review_on <= bucket_name(now_us)[:10]),
+        tuple(copy for copy in facts.copies if copy.deadline_us <= now_us),
     )
 
 

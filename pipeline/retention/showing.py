@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pipeline.retention.copies import Copy
 from pipeline.retention.holds import Hold
 from pipeline.retention.ledger import Broken, Receipt, RemovalIntent
 from pipeline.retention.plan import BucketFacts, Plan
@@ -36,6 +37,7 @@ def plan_as_json(plan: Plan) -> str:
             "buckets": [_facts_as_dict(each) for each in plan.buckets],
             "held": [_facts_as_dict(each) for each in plan.held],
             "unfinished": [file.key for file in plan.unfinished],
+            "copies": [asdict(copy) for copy in plan.copies],
             "holds": [asdict(hold) for hold in plan.holds],
             "to_review": [hold.number for hold in plan.to_review],
         }
@@ -63,6 +65,8 @@ def print_plan(plan: Plan) -> None:
         console.print(
             f"hold {hold.number} was to be reviewed on {hold.review_on} by {escape(hold.owner)}"
         )
+    for copy in plan.copies:
+        console.print(f"copy {copy.number} goes: {escape(copy.location)}")
     console.print(
         f"at {time_text(plan.now_us)}: {plan.rows:,} rows of {plan.runs:,} runs go with "
         f"{plan.files:,} files ({plan.size_bytes:,} bytes); {plan.held_rows:,} rows are held"
@@ -170,6 +174,26 @@ def print_ledger(
         console.print(f"entry {each.number}: {each.what}")
     if not breaks:
         console.print(f"the chain holds; its head is {head or 'empty'}")
+
+
+def copies_as_json(copies: Sequence[Copy]) -> str:
+    """A list of copies."""
+    return json.dumps([asdict(copy) for copy in copies])
+
+
+def print_copies(copies: Sequence[Copy]) -> None:
+    """The copies that are not known to be gone, as a table."""
+    table = Table("copy", "kind", "location", "deadline", "made", "by", box=SIMPLE)
+    for copy in copies:
+        table.add_row(
+            str(copy.number),
+            copy.kind,
+            escape(copy.location),
+            time_text(copy.deadline_us),
+            time_text(copy.now_us),
+            escape(copy.by),
+        )
+    Console(highlight=False).print(table if copies else "no copy is known")
 
 
 def _outcome(receipt: Receipt | None) -> str:

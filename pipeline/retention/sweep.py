@@ -4,15 +4,17 @@
 2. Write the intent; what an earlier sweep left open is taken over.
 3. Each bucket: claim, tombstone, keep what is held, commit the rewrite, delete, list again.
 4. Delete unfinished files of ended buckets, and on request files outside the live set.
-5. Write the receipt: what is gone, what is held, what would not go.
+5. Delete copies whose deadline has come.
+6. Write the receipt: what is gone, what is held, what would not go.
 
 It may stop at any instruction and be run again, and two may run at once: one of them ends with
 `LostPartition`.
 """
 
 import getpass
+import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +25,7 @@ from pipeline.lake.removal import Going, Keep, Remover
 from pipeline.lake.rewriting import BucketLog
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
+from pipeline.retention.copies import Copier, Copy, read_copies
 from pipeline.retention.holds import read_holds
 from pipeline.retention.ledger import (
     BucketReceipt,
@@ -47,7 +50,8 @@ KEEPING: Final = frozenset({"compact"})
 class Sweeper:
     """One sweep as rewriter `claim` (a random id) on behalf of `by`.
 
-    `clock_us` gives epoch microseconds; `keys` names runs in tombstones (None: only counts).
+    `clock_us` gives epoch microseconds; `keys` names runs in tombstones (None: only counts);
+    copies made on `host` can be reached.
     """
 
     store: Store
@@ -55,6 +59,7 @@ class Sweeper:
     by: str
     clock_us: Callable[[], int]
     keys: KeyRing | None = None
+    host: str = field(default_factory=platform.node)
 
     def sweep(self, *, with_strays: bool = False) -> Receipt | None:
         """Removes what has ended; None if there was nothing to do.
@@ -70,7 +75,8 @@ class Sweeper:
         rewriter = Rewriter(self.store, self.claim, now_us)
         outside = rewriter.find_strays() if with_strays else ()
         ledger = Ledger(self.store, self.claim)
-        if not (buckets or unfinished or outside or ledger.left_open()):
+        copies = [copy for copy in read_copies(self.store) if copy.deadline_us <= now_us]
+        if not (buckets or unfinished or outside or copies or ledger.left_open()):
             return None
         # 2
         intent = ledger.begin(PURPOSE, now_us, self.by, [task_of(self.store, b) for b in buckets])
@@ -82,6 +88,9 @@ class Sweeper:
         strays = rewriter.find_strays() if outside else ()
         failures += self._delete_files(strays)
         # 5
+        failures += self._remove_copies(copies)
+        known = read_copies(self.store)
+        # 6
         return ledger.finish(
             intent,
             self.clock_us(),
@@ -90,6 +99,7 @@ class Sweeper:
             strays=strays,
             unfinished=unfinished,
             failures=failures,
+            copies=[copy.location for copy in copies if copy not in known],
         )
 
     def _has_due(self, bucket: Bucket, remover: Remover) -> bool:
@@ -143,6 +153,14 @@ class Sweeper:
 
     def _note(self, going: Going) -> None:
         write_tombstone(self.store, entomb(going, PURPOSE, self.clock_us(), self.keys))
+
+    def _remove_copies(self, copies: Sequence[Copy]) -> Iterator[Failure]:
+        copier = Copier(self.store, self.by, self.host, self.clock_us)
+        for copy in copies:
+            try:
+                copier.remove(copy)
+            except LakeError as error:
+                yield Failure(copy.location, error.code, str(error))
 
     def _delete_files(self, keys: Sequence[str]) -> Iterator[Failure]:
         for key in keys:
