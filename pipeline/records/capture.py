@@ -109,7 +109,7 @@ def capture(event: Event) -> Item:
         deadline_us=event.deadline_us,
         lifetime_us=event.life.lifetime_us,
         redactions=event.changes,
-        content=content,
+        content=content if event.life.may_be_copied else None,
         is_whole=body.is_whole,
         key=(body.text("effect_id") or event.call_id or event.event_id) if row == "effects" else "",
         role=event.kind if row == "effects" else "",

@@ -23,11 +23,16 @@ _COLUMNS: Final = (
 
 
 class Life(NamedTuple):
-    """How long an event is kept: its class, that class's lifetime and bucket in microseconds."""
+    """How long an event is kept: its class, that class's lifetime and bucket in microseconds.
+
+    `may_be_copied` is False where content is sealed, or read for stated purposes only: a record
+    then refers to it.
+    """
 
     retention_class: str
     lifetime_us: int
     bucket_us: int
+    may_be_copied: bool = True
 
 
 class Event(NamedTuple):
@@ -67,7 +72,8 @@ def events_of(parts: Iterable[Part], policy: Policy) -> list[Event]:
 
 def _life(policy: Policy, name: str) -> Life:
     kept = policy.classes[name]
-    return Life(name, kept.lifetime_us, kept.bucket_us)
+    is_open = kept.action == "delete" and not kept.purposes
+    return Life(name, kept.lifetime_us, kept.bucket_us, is_open)
 
 
 def _rows(rows: pa.Table, life: Life) -> Iterator[Event]:

@@ -36,7 +36,9 @@ def fold(state: RunState, event: Event) -> RunState:
     if event.kind == "run.finished":
         _finish(state, event)
     elif event.kind in ROW_OF:
-        _ADD.get(ROW_OF[event.kind], _add_item)(state, event)
+        row = ROW_OF[event.kind]
+        is_summed = row == "models" and event.life.may_be_copied
+        (add_model_event if is_summed else _ADD.get(row, _add_item))(state, event)
     return state
 
 
@@ -62,7 +64,7 @@ def _count(state: RunState, event: Event) -> None:
     for rule in event.rules:
         state.redactions[rule] = state.redactions.get(rule, 0) + 1
     # The record goes with the run's start, or with the earliest event that there is.
-    place = [event.kind != "run.started", event.sequence, *event.life, event.deadline_us]
+    place = [event.kind != "run.started", event.sequence, *event.life[:3], event.deadline_us]
     if not state.place or place[:2] < state.place[:2]:
         state.place = place
 
@@ -109,5 +111,4 @@ def _append(state: RunState, row: str, item: Item) -> None:
 _ADD: Final[Mapping[str, Callable[[RunState, Event], None]]] = {
     **dict.fromkeys(ONCE, _add_once),
     "effects": _add_effect,
-    "models": add_model_event,
 }

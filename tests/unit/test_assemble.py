@@ -2,20 +2,26 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from obstore.store import MemoryStore
-from run_samples import HOUR_US, NOW_US, TIMEOUT_US, Ingest, gaps, sliced, states, tick
+from run_samples import HOUR_US, NOW_US, TIMEOUT_US, Ingest, gaps, row, sliced, states, tick
 
 from pipeline.assemble import Assembler
 from pipeline.errors import LogError
 from pipeline.lake import layout
 from pipeline.lake.live import read_lake
 from pipeline.lake.store import Store
+from pipeline.records.events import events_of
+from pipeline.records.fold import begin, fold
 from pipeline.records.state import unpack
-from pipeline.retention.policy import DAY_US
+from pipeline.retention.policy import DAY_US, Policy
+from pipeline.slices import Part
 from pipeline.state.chain import read_chain
+from schemas.parquet import EVENTS
 
 START = {"kind": "run.started", "body": {"trigger": {"type": "test"}}}
+MODEL = {"kind": "model.requested", "name": "m"}
 END = {"kind": "run.finished", "body": {"status": "completed"}}
 
 
@@ -149,6 +155,24 @@ def test_a_record_goes_with_the_first_event_whose_content_it_holds(ingest: Inges
     deadline_us = record["deadline"].timestamp() * 1e6
     assert deadline_us == NOW_US - 2 * HOUR_US + 30 * DAY_US
     assert record["authority"]["decisions"][0]["decision"] == "go"
+
+
+def test_content_that_is_sealed_or_read_for_purposes_only_is_never_copied() -> None:
+    policy = Policy.model_validate(
+        {
+            "default": "open",
+            "classes": {
+                "open": {"lifetime": "30d", "bucket": "day"},
+                "sealed": {"lifetime": "90d", "bucket": "day", "action": "seal-then-shred"},
+                "asked": {"lifetime": "90d", "bucket": "day", "purposes": ["audit"]},
+            },
+        }
+    )
+    rows = pa.Table.from_pylist([row(0, {**MODEL, "body": {"settings": "mark"}})], schema=EVENTS)
+    for name, is_copied in (("open", True), ("sealed", False), ("asked", False)):
+        (event,) = events_of([Part("events", name, "2026-10-21T00", rows)], policy)
+        state = fold(begin("run", 1), event)
+        assert ("mark" in str(state)) == is_copied
 
 
 def test_what_is_too_large_is_referred_to(ingest: Ingest) -> None:
