@@ -1,26 +1,24 @@
 """The main path on a runner that reads no unbounded source (Dask): a bounded run.
 
-An element is a topic partition with the offset to read up to.  One step does all of it, from the
-log's position to there, and yields the commits as receipts: nothing raw or unfinished is handed
-from one worker to another, and an element that is executed again finds its slices in the log.
+An element is a topic partition with the offset to read up to.  One DoFn takes the steps of the main
+path from the log's position to there, and yields the commits as receipts: nothing unfinished is
+handed from one worker to another, and what is executed again finds its slices in the log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-from pipeline.assemble import Assembler
 from pipeline.config import IngestConfig
 from pipeline.errors import UsageError
-from pipeline.lag import GroupOffsets
-from pipeline.lake.commits import SliceCommitter
+from pipeline.ingest import AssembleRuns, CommitSlice, WriteParquet
 from pipeline.lake.entries import Commit
-from pipeline.lake.layout import new_claim
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.store import Store
 from pipeline.opening import open_reader, partition_ends
+from pipeline.slices import MaskedSlice
 from pipeline.telling import tell_commit, telling_errors
 
 RUNNERS = ("DaskRunner",)
@@ -72,21 +70,24 @@ class IngestPartition(beam.DoFn):  # type: ignore[misc]
 
     def process(self, element: PartitionRange) -> Iterator[Commit]:
         config = replace(self._config, instance=element.partition, instances=element.partitions)
-        store = Store.open(config.lake)
-        assembler = Assembler(store, config.run_timeout_us)
-        committer = SliceCommitter(store, new_claim())
+        assemble, write = AssembleRuns(config), WriteParquet(config.lake)
+        commit = CommitSlice(config)
+        for step in (assemble, write, commit):
+            step.setup()
         with telling_errors():
-            reader, offsets = open_reader(config), GroupOffsets(config)
-            try:
-                for masked in reader.slices:
-                    assembled = assembler.assemble(masked)
-                    written = committer.write(assembled) if assembled is not None else None
-                    if written is not None:
-                        committed = committer.commit(written)
-                        offsets.commit(committed.topic, committed.partition, committed.end)
-                        yield committed
-                    if masked.header.end >= element.end:
-                        break
-            finally:
-                reader.close()
-                offsets.close()
+            reader = open_reader(config)
+        try:
+            for masked in _telling(reader.slices):
+                for assembled in assemble.process(masked):
+                    for written in write.process(assembled):
+                        yield from commit.process(written)
+                if masked.header.end >= element.end:
+                    return
+        finally:
+            reader.close()
+            commit.teardown()
+
+
+def _telling(slices: Iterable[MaskedSlice]) -> Iterator[MaskedSlice]:
+    with telling_errors():
+        yield from slices
