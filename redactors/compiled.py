@@ -146,6 +146,7 @@ OBJECT: Final = "object"
 BASE64: Final = "base64"
 HIDDEN: Final = "hidden"
 PERCENT: Final = "percent"
+MEMORY: Final = "memory"
 
 
 def _signals(fields: Sequence[FieldRule]) -> dict[str, list[str]]:
@@ -158,4 +159,5 @@ def _signals(fields: Sequence[FieldRule]) -> dict[str, list[str]]:
         BASE64: list(BASE64_PATTERNS),
         HIDDEN: list(HIDDEN_PATTERNS),
         PERCENT: [PERCENT_PATTERN],
+        MEMORY: [],  # found by the run's own database
     }

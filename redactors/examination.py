@@ -12,11 +12,20 @@ from typing import Final
 
 from redactors.actions import opaque, treat, whole
 from redactors.assignments import assignments
-from redactors.compiled import BASE64, FLAG, HIDDEN, NAMED, OBJECT, PERCENT, Compiled
+from redactors.compiled import (
+    BASE64,
+    FLAG,
+    HIDDEN,
+    MEMORY,
+    NAMED,
+    OBJECT,
+    PERCENT,
+    Compiled,
+)
 from redactors.edits import Edit, Mark, apply, compose, settled
 from redactors.encoded import Run, encoded, inflated, is_compressed, is_file, readable, runs
 from redactors.errors import Unexaminable
-from redactors.finder import MEMORY, Cell, Finder, Found, in_text
+from redactors.finder import Cell, Finder, Found, in_text
 from redactors.layers import views
 from redactors.masks import Masks
 from redactors.memory import RunMemory
@@ -141,6 +150,8 @@ class Examination:
                 name = new_keys.get(leaf.place, name)
             if index in found or name != leaf.name:
                 edits = self._look(leaf.text, found.get(index), depth)
+                if not edits and name == leaf.name:
+                    continue  # nothing has changed that a second look could see
                 edits = self._settle(replace(cells[index], name=name), edits, depth, leaf.rule)
                 if edits:
                     edited.append(Edited(leaf, self._of_leaf(leaf, edits)))
@@ -316,8 +327,9 @@ class Examination:
         """The keys to change; no two keys of an object become one."""
         edits_of: dict[str, list[Edit]] = {}
         for key, of_key in found.items():
-            edits = self._settle(Cell("", key), self._look(key, of_key, depth), depth)
+            edits = self._look(key, of_key, depth)
             if edits:
+                edits = self._settle(Cell("", key), edits, depth)
                 edits_of[key] = [self._named_mask(edit) for edit in edits]
         frames = {id(leaf.frame) for leaf in leaves if leaf.key in edits_of}
         taken: dict[int, set[str]] = {frame: set() for frame in frames}

@@ -8,13 +8,12 @@ from typing import Final
 
 import hyperscan
 
-from redactors.compiled import Compiled, Matcher
+from redactors.compiled import MEMORY, Compiled, Matcher
 from redactors.errors import Unexaminable
 from redactors.masks import Masks
 from redactors.memory import RunMemory
 from redactors.overlaps import Finding
 
-MEMORY: Final = "memory"
 _RETRY_SPAN_BYTES: Final = 512
 _SHIFT: Final = 32
 _END_MASK: Final = (1 << _SHIFT) - 1
@@ -53,7 +52,6 @@ class Finder:
 
     def __init__(self, compiled: Compiled, masks: Masks, memory: RunMemory) -> None:
         self._compiled, self._masks, self._memory = compiled, masks, memory
-        self._signals = (*(None for _ in compiled.matchers), *compiled.signals, MEMORY)
 
     def find(self, cells: Sequence[Cell]) -> dict[int, Found]:
         """What the cells hold, by the index of the cell, all in one scan."""
@@ -107,7 +105,7 @@ class Finder:
         except hyperscan.ScanTerminated:
             raise Unexaminable("too-dense") from None
         if self._memory:
-            index = len(self._signals) - 1
+            index = len(self._compiled.matchers) + self._compiled.signals.index(MEMORY)
             hits.places.extend(index << _SHIFT | end for end in self._memory.ends(data))
 
     def _confirm(self, data: bytes, cell: Cell, lead: str, ids: dict[int, list[int]]) -> Found:
@@ -115,8 +113,8 @@ class Finder:
         found = Found(cell.name, cell.text, [], {}, data, _size_bytes(lead))
         lowered = b""
         for index in sorted(ids):
-            signal = self._signals[index]
-            if signal is not None:
+            if index >= len(matchers):
+                signal = self._compiled.signals[index - len(matchers)]
                 found.signals.setdefault(signal, []).extend(ids[index])
                 continue
             matcher = matchers[index]
