@@ -46,10 +46,9 @@ def carry_declared(
     for claim in declared[:MAX_DECLARED]:
         if not _is_in_our_words(claim, is_clean):
             continue
-        if claim.path in columns:
-            old = new = columns[claim.path]
-        else:
-            old, new = _text_at(arrived, claim), _text_at(stored, claim)
+        column = columns.get(claim.path)
+        old = _text_at(arrived, claim) if column is None else column
+        new = _text_at(stored, claim) if column is None else column
         moved = _moved(claim, old, new, own)
         if moved is not None:
             kept.append(moved)
