@@ -32,6 +32,7 @@ def test_the_demo_stores_every_event_masked_and_leaves_nothing_running(home: Pat
     assert shown["runs"] == RUNS
     assert shown["events"] == shown["emitted"] == len(list(demo_events(RUNS, SEED, 10**15)))
     assert (shown["missing"], shown["violations"]) == (0, 0)
+    assert {"person-in-prose", "named-secret", "email"} <= shown["redactions"].keys()
     assert _processes_of(home) == []
     stored = repr(list(query(open_lake(shown["lake"]), "SELECT * FROM events").rows))
     originals = _originals()
