@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from redactors.errors import RulesetError
+from redactors.rendering import bytes_as_text, count_as_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,15 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
+    """The items one after the other."""
+
     items: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
+    """Any one of the options."""
+
     options: tuple["Node", ...]
 
 
@@ -366,7 +371,7 @@ def render(node: Node) -> str:
     """`node` in a syntax that hyperscan takes; without capturing groups."""
     match node:
         case Bytes(mask):
-            return _render_bytes(mask)
+            return bytes_as_text(mask)
         case Anchor(kind):
             return kind
         case Sequence(items):
@@ -378,35 +383,4 @@ def render(node: Node) -> str:
             return "|".join(render(option) for option in options)
         case Repeat(item, low, high):
             inner = render(item) if isinstance(item, Bytes) else f"(?:{render(item)})"
-            return inner + _render_count(low, high)
-
-
-def _render_count(low: int, high: int | None) -> str:
-    simple = {(0, None): "*", (1, None): "+", (0, 1): "?", (1, 1): ""}
-    if (low, high) in simple:
-        return simple[low, high]
-    if high is None:
-        return f"{{{low},}}"
-    return f"{{{low}}}" if low == high else f"{{{low},{high}}}"
-
-
-def _render_bytes(mask: int) -> str:
-    members = [byte for byte in range(256) if mask >> byte & 1]
-    if len(members) == 1:
-        return _render_byte(members[0])
-    ranges: list[tuple[int, int]] = []
-    for byte in members:
-        if ranges and ranges[-1][1] == byte - 1:
-            ranges[-1] = (ranges[-1][0], byte)
-        else:
-            ranges.append((byte, byte))
-    inner = "".join(
-        _render_byte(low) if low == high else f"{_render_byte(low)}-{_render_byte(high)}"
-        for low, high in ranges
-    )
-    return f"[{inner}]"
-
-
-def _render_byte(byte: int) -> str:
-    character = chr(byte)
-    return character if character.isascii() and character.isalnum() else f"\\x{byte:02x}"
+            return inner + count_as_text(low, high)
