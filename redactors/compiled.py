@@ -86,7 +86,7 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
     signals = _signals(fields)
     numbered = [(m.rule.id, decoded_patterns(m.rule.pattern, m.rule.id)) for m in matchers]
     scanned = [
-        Scanned(name, pattern, index)
+        Scanned(name, pattern, index, once=name in ONCE and index >= len(matchers))
         for index, (name, patterns) in enumerate([*numbered, *signals.items()])
         for pattern in patterns
     ]
@@ -147,6 +147,8 @@ BASE64: Final = "base64"
 HIDDEN: Final = "hidden"
 PERCENT: Final = "percent"
 MEMORY: Final = "memory"
+ONCE: Final = frozenset({BASE64, HIDDEN, PERCENT})
+"""Signals of which a scan reports only the first: all its texts are then looked at that way."""
 
 
 def _signals(fields: Sequence[FieldRule]) -> dict[str, list[str]]:

@@ -21,20 +21,27 @@ from redactors.errors import RulesetError
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A pattern to scan for; matches of it report `id`.  `name` is for error messages."""
+    """A pattern to scan for; matches of it report `id`, with `once` only the first of a scan.
+
+    `name` is for error messages.
+    """
 
     name: str
     pattern: str
     id: int
+    once: bool = False
 
 
-def pattern_database(patterns: Sequence[Scanned], flags: int = 0) -> Any:
+def pattern_database(patterns: Sequence[Scanned]) -> Any:
     """A database over bytes, in which `^` and `$` match at every line.
 
     A pattern too large for the engine is approximated, never narrowed.  Raises RulesetError that
     names a pattern which cannot be compiled.
     """
-    every = [flags | hyperscan.HS_FLAG_MULTILINE] * len(patterns)
+    every = [
+        hyperscan.HS_FLAG_MULTILINE | (hyperscan.HS_FLAG_SINGLEMATCH if each.once else 0)
+        for each in patterns
+    ]
     path = _path(patterns, every)
     kept = _read(path)
     if kept is not None:

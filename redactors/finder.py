@@ -8,7 +8,7 @@ from typing import Final
 
 import hyperscan
 
-from redactors.compiled import MEMORY, Compiled, Matcher
+from redactors.compiled import MEMORY, ONCE, Compiled, Matcher
 from redactors.errors import Unexaminable
 from redactors.masks import Masks
 from redactors.memory import RunMemory
@@ -19,7 +19,7 @@ _SHIFT: Final = 32
 _END_MASK: Final = (1 << _SHIFT) - 1
 # A text with more hits than these is refused: the work stays linear, and small, in its length.
 _MIN_HITS: Final = 10_000
-_BYTES_PER_HIT: Final = 4
+_BYTES_PER_HIT: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,22 @@ class Finder:
         starts = [0]
         for size in sizes:
             starts.append(starts[-1] + size)
+        by_cell = _by_cell(hits.places, starts)
+        for pattern in self._everywhere(hits.places):
+            for index in range(len(cells)):
+                by_cell.setdefault(index, {})[pattern] = []
         return {
             index: self._confirm(
                 data[starts[index] : starts[index + 1] - 1], cells[index], leads[index], ids
             )
-            for index, ids in _by_cell(hits.places, starts).items()
+            for index, ids in by_cell.items()
         }
+
+    def _everywhere(self, places: "array[int]") -> set[int]:
+        """The signals among the hits that hold for every text of the scan."""
+        first = len(self._compiled.matchers)
+        once = {first + i for i, s in enumerate(self._compiled.signals) if s in ONCE}
+        return once.intersection(place >> _SHIFT for place in places)
 
     def _recognize(self, cells: Sequence[Cell], found: dict[int, Found]) -> None:
         """Adds the entities that a language model finds."""

@@ -232,3 +232,10 @@ def test_a_sealed_memory_opens_with_its_key_for_its_run_only() -> None:
     for keys, run in ((KeyRing.generate(), "run-1"), (KEYS, "run-2")):
         with pytest.raises(Exception, match="memory"):
             RunMemory.unseal(sealed, keys, run)
+
+
+def test_a_text_too_dense_to_be_examined_in_linear_time_is_refused() -> None:
+    body = json.dumps('{"' * 100_000)
+    with pytest.raises(Unexaminable) as refused:
+        small_redactor().redact_json(body)
+    assert refused.value.code == "too-dense"
