@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from pipeline.cli.options import Lake
+
 deadletters_app = typer.Typer(no_args_is_help=True)
 
 
@@ -21,9 +23,7 @@ def register(app: typer.Typer) -> None:
 
 @deadletters_app.command("list")
 def list_(
-    lake: Annotated[
-        str, typer.Option(envvar="REDACTORY_LAKE", help="Directory or s3:// prefix of the lake.")
-    ],
+    lake: Lake,
     code: Annotated[str | None, typer.Option(help="Only those with this reason code.")] = None,
     last: Annotated[int, typer.Option(min=1, help="How many, the latest first.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of row objects.")] = False,

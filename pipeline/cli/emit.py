@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from pipeline.cli.options import Bootstrap, ClientFile
+
 
 def register(app: typer.Typer) -> None:
     """Adds `emit`."""
@@ -16,7 +18,7 @@ def emit(
         list[Path], typer.Argument(metavar="PATH…", help="Files or folders, plain or gzip.")
     ],
     topic: Annotated[str, typer.Option(help="Topic to write to; made if it is missing.")],
-    bootstrap: Annotated[str, typer.Option(help="Brokers, host:port[,host:port].")],
+    bootstrap: Bootstrap,
     format_name: Annotated[
         str,
         typer.Option("--format", help="auto (by content), run-event, tau-bench or claude-code."),
@@ -24,9 +26,7 @@ def emit(
     partitions: Annotated[
         int, typer.Option(min=1, help="Partitions of the topic, if it has to be made.")
     ] = 4,
-    config: Annotated[
-        Path | None, typer.Option(help="Client settings for Kafka: security.protocol, SASL, TLS.")
-    ] = None,
+    config: ClientFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Send the runs in files to a topic, each event once and in order.

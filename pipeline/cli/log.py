@@ -5,11 +5,9 @@ from typing import Annotated
 
 import typer
 
-log_app = typer.Typer(no_args_is_help=True)
+from pipeline.cli.options import Lake
 
-LakeOption = Annotated[
-    str, typer.Option("--lake", envvar="REDACTORY_LAKE", help="Directory or s3:// prefix.")
-]
+log_app = typer.Typer(no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 @log_app.command()
 def show(
-    lake: LakeOption,
+    lake: Lake,
     topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
     last: Annotated[int, typer.Option(min=1, help="How many entries of each partition.")] = 10,
@@ -41,7 +39,7 @@ def show(
 
 @log_app.command()
 def supersede(
-    lake: LakeOption,
+    lake: Lake,
     topic: Annotated[str, typer.Option(help="Topic of the partition.")],
     partition: Annotated[int, typer.Option(min=0, help="The partition.")],
     reason: Annotated[str, typer.Option(help="Why it cannot be redone; kept in the log.")],
@@ -60,7 +58,7 @@ def supersede(
 
 @log_app.command()
 def compact(
-    lake: LakeOption,
+    lake: Lake,
     files: Annotated[
         int, typer.Option(min=2, help="Merge only buckets with at least this many files.")
     ] = 8,
@@ -84,7 +82,7 @@ def compact(
 
 @log_app.command()
 def truncate(
-    lake: LakeOption,
+    lake: Lake,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Sum each partition's log up in a checkpoint and delete the entries below it."""

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pipeline.cli.options import Lake
+
 SHOWN_ROWS = 100
 
 
@@ -17,9 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def query(
     sql: Annotated[str, typer.Argument(help="One SELECT over the views that --tables lists.")] = "",
-    lake: Annotated[
-        str, typer.Option(envvar="REDACTORY_LAKE", help="Directory or s3:// prefix of the lake.")
-    ] = "",
+    lake: Lake = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of row objects.")] = False,
     tables: Annotated[
         bool, typer.Option("--tables", help="Print every table, view and column, and end.")

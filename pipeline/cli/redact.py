@@ -1,10 +1,11 @@
 """`redactory redact`: the Unix filter."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from pipeline.cli.options import Keys, Rules
 
 
 def register(app: typer.Typer) -> None:
@@ -13,13 +14,8 @@ def register(app: typer.Typer) -> None:
 
 
 def redact(
-    rules: Annotated[
-        Path | None, typer.Option(help="Ruleset file or folder (default: the built-in rules).")
-    ] = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option(envvar="REDACTORY_KEYS", help="Key ring (default: yours, made if missing)."),
-    ] = None,
+    rules: Rules = None,
+    keys: Keys = None,
     declare: Annotated[
         bool, typer.Option("--declare", help='Write {"value": …, "redactions": […]} a line.')
     ] = False,

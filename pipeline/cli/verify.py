@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from pipeline.cli.options import ClientFile, Lake
+
 
 def register(app: typer.Typer) -> None:
     """Adds `verify`."""
@@ -12,9 +14,7 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    lake: Annotated[
-        str, typer.Option(envvar="REDACTORY_LAKE", help="Directory or s3:// prefix of the lake.")
-    ],
+    lake: Lake,
     rules: Annotated[
         Path | None, typer.Option(help="Newer rules to try, advisory (default: the built-in ones).")
     ] = None,
@@ -33,9 +33,7 @@ def verify(
     bootstrap: Annotated[
         str | None, typer.Option(help="Brokers, host:port[,host:port], for --against-topic.")
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Client settings for Kafka: security.protocol, SASL, TLS.")
-    ] = None,
+    config: ClientFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as an object.")] = False,
 ) -> None:
     """Prove the lake: log, files and offsets as committed, and no rule finds anything in a row.
