@@ -18,7 +18,7 @@ from pipeline.opening import check_start
 
 PARTITIONS = 4
 ROUND_MESSAGES = 600
-STRIKE_S = 20.0
+STRIKE_S = 45.0
 """How long a fault may take to come to pass before the round is over without it."""
 
 OVERTAKEN = {"lost-partition", "taken-over", "not-contiguous"}
