@@ -41,7 +41,8 @@ class IngestConfig:
     `rules`, `keys`, `policy` and `client_config` are file paths (None: the built-in or default
     one).  `instance` of `instances` reads the partitions with `partition % instances == instance`.
     `epoch_s` bounds the life of one pipeline; the next one starts from the log.  A run of which
-    nothing came for `run_timeout_h` hours counts as abandoned.
+    nothing came for `run_timeout_h` hours counts as abandoned.  With `delete_consumed` the topic's
+    records are deleted once they are committed.
     `max_dead_letter_rate` is the largest part of the messages, from 0 to 1, that may become dead
     letters before the ingest stops.
     """
@@ -60,6 +61,7 @@ class IngestConfig:
     epoch_s: float = 300.0
     max_dead_letter_rate: float = 0.5
     run_timeout_h: float = 24.0
+    delete_consumed: bool = False
     beam_options: tuple[str, ...] = ()
 
     @property

@@ -17,6 +17,7 @@ from pipeline.lake.commits import SliceCommitter, WrittenSlice, commit
 from pipeline.lake.entries import Commit
 from pipeline.lake.layout import new_claim
 from pipeline.lake.store import Store
+from pipeline.retention.topic import RawTopic, open_topic
 from pipeline.slices import MaskedSlice
 from pipeline.source import ReadMasked
 from pipeline.telling import telling_errors
@@ -81,10 +82,17 @@ class CommitSlice(beam.DoFn):  # type: ignore[misc]
     def setup(self) -> None:
         self._store = Store.open(self._config.lake)
         self._offsets = GroupOffsets(self._config)
+        self._topic: RawTopic | None = None
+        if self._config.delete_consumed:
+            with telling_errors():
+                self._topic = open_topic(self._config)
+                self._topic.delete_consumed(self._store)
 
     def process(self, element: WrittenSlice) -> Iterator[Commit]:
         with telling_errors():
             committed = commit(self._store, element)
+            if self._topic is not None:
+                self._topic.delete_before(committed.partition, committed.end)
         self._offsets.commit(committed.topic, committed.partition, committed.end)
         yield committed
 

@@ -1,9 +1,10 @@
 """`redactory ingest`: Kafka → masked Parquet."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from pipeline.cli.options import Bootstrap, ClientFile, Keys, Lake, PolicyFile, Rules
 
 
 def register(app: typer.Typer) -> None:
@@ -12,22 +13,13 @@ def register(app: typer.Typer) -> None:
 
 
 def ingest(
-    bootstrap: Annotated[str, typer.Option(help="Brokers, host:port[,host:port].")],
+    bootstrap: Bootstrap,
     topic: Annotated[str, typer.Option(help="Topic to read.")],
-    lake: Annotated[
-        str, typer.Option(envvar="REDACTORY_LAKE", help="Directory or s3:// prefix of the lake.")
-    ],
-    rules: Annotated[
-        Path | None, typer.Option(help="Ruleset file or folder (default: the built-in rules).")
-    ] = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option(envvar="REDACTORY_KEYS", help="Key ring (default: yours, made if missing)."),
-    ] = None,
-    policy: Annotated[Path | None, typer.Option(help="Retention policy file.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Client settings for Kafka: security.protocol, SASL, TLS.")
-    ] = None,
+    lake: Lake,
+    rules: Rules = None,
+    keys: Keys = None,
+    policy: PolicyFile = None,
+    config: ClientFile = None,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="End when every partition is read to its end.")
     ] = False,
@@ -44,6 +36,9 @@ def ingest(
     sweep: Annotated[
         bool, typer.Option(help="Remove rows when they reach their deadline, every hour.")
     ] = True,
+    delete_consumed: Annotated[
+        bool, typer.Option("--delete-consumed", help="Delete the topic's records once committed.")
+    ] = False,
     run_timeout_h: Annotated[
         float, typer.Option(min=0, help="Hours without an event after which a run is abandoned.")
     ] = 24.0,
@@ -79,6 +74,7 @@ def ingest(
         instance=ordinal,
         instances=instances,
         run_timeout_h=run_timeout_h,
+        delete_consumed=delete_consumed,
         beam_options=tuple(beam_options or ()),
     )
     print_report(run_with_progress(settings, workers, sweeping=sweep), as_json)

@@ -220,6 +220,34 @@ def copy_gone(
 
 
 @retention_app.command()
+def topic(
+    name: Annotated[str, typer.Argument(metavar="TOPIC", help="The raw topic.")],
+    bootstrap: Annotated[str, typer.Option(help="Brokers, host:port[,host:port].")],
+    policy: Annotated[Path | None, typer.Option(help="Retention policy file.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Client settings for Kafka: security.protocol, SASL, TLS.")
+    ] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Set what is wrong.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check that the raw topic keeps no record longer than the policy; exit code 1 if it may."""
+    from pipeline.retention import showing
+    from pipeline.retention.policy import load_policy
+    from pipeline.retention.topic import RawTopic, find_drift
+
+    raw, wanted = RawTopic(bootstrap, name, config), load_policy(policy)
+    drift = find_drift(raw.settings(), wanted)
+    if repair and drift:
+        raw.repair(drift)
+    if as_json:
+        typer.echo(showing.drift_as_json(drift, repaired=repair))
+    else:
+        showing.print_drift(drift, repaired=repair)
+    if drift and not repair:
+        raise typer.Exit(1)
+
+
+@retention_app.command()
 def subject(
     name: Annotated[str, typer.Argument(help="The subject in clear.")],
     keys: KeysOption = None,

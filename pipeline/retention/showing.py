@@ -15,6 +15,7 @@ from pipeline.retention.copies import Copy
 from pipeline.retention.holds import Hold
 from pipeline.retention.ledger import Broken, Receipt, RemovalIntent
 from pipeline.retention.plan import BucketFacts, Plan
+from pipeline.retention.topic import Drift
 
 SHOWN_BUCKETS = 50
 
@@ -194,6 +195,21 @@ def print_copies(copies: Sequence[Copy]) -> None:
             escape(copy.by),
         )
     Console(highlight=False).print(table if copies else "no copy is known")
+
+
+def drift_as_json(drift: Sequence[Drift], *, repaired: bool) -> str:
+    """A list of settings that are wrong, or were."""
+    return json.dumps([asdict(each) | {"repaired": repaired} for each in drift])
+
+
+def print_drift(drift: Sequence[Drift], *, repaired: bool) -> None:
+    """A line for each setting that is wrong, or was."""
+    console = Console(highlight=False)
+    for each in drift:
+        done = "set to" if repaired else "should be"
+        console.print(f"{each.setting} = {each.found}, {done} {each.wanted}: {each.why}")
+    if not drift:
+        console.print("the topic keeps no record longer than the policy")
 
 
 def _outcome(receipt: Receipt | None) -> str:

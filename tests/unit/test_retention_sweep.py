@@ -24,6 +24,7 @@ from pipeline.retention.schedule import SweepSchedule
 from pipeline.retention.survey import survey
 from pipeline.retention.sweep import Sweeper
 from pipeline.retention.tombstones import read_tombstones, removals_of_run
+from pipeline.retention.topic import Drift
 from redactors import KeyRing
 
 NEXT = "2026-10-22T00"
@@ -293,7 +294,8 @@ def test_an_ingest_sweeps_when_it_starts_and_tells_what_would_not_go(
 ) -> None:
     config = IngestConfig("nowhere:9", "runs", store.location, keys=str(tmp_path / "keys.json"))
     told: list[str] = []
-    with SweepSchedule(config, told.append, lambda: ENDED_US):
+    drift: tuple[Drift, ...] = ()
+    with SweepSchedule(config, told.append, lambda: ENDED_US, lambda config: drift):
         until(lambda: not list(store.walk(EVENTS.folder)), "the sweep")
     assert told == []
     writer = SliceCommitter(store, new_claim(), lambda: NOW_US)
@@ -301,9 +303,14 @@ def test_an_ingest_sweeps_when_it_starts_and_tells_what_would_not_go(
     assert written is not None
     writer.commit(written)
     monkeypatch.setattr(type(store), "delete", lambda self, key: None)
-    with SweepSchedule(config, told.append, lambda: ENDED_US):
+    with SweepSchedule(config, told.append, lambda: ENDED_US, lambda config: drift):
         until(lambda: bool(told), "a word about it")
     assert told == ["the sweep could not remove everything: see receipt 2"]
+    monkeypatch.undo()
+    drift = (Drift("retention.ms", "-1", "5", "too long"),)
+    with SweepSchedule(config, told.append, lambda: ENDED_US, lambda config: drift):
+        until(lambda: len(told) > 1, "a word about the topic")
+    assert "retention.ms = -1" in told[1] and "--repair" in told[1]
 
 
 def test_a_changed_or_missing_receipt_breaks_the_chain(store: Store) -> None:
