@@ -23,6 +23,8 @@ POINTS: Final[tuple[str, ...]] = (
     "publish.after",
     "tidy.before",
     "tidy.after",
+    "state.before",
+    "state.after",
     "commit.before",
     "commit.after",
     "entry-link.before",

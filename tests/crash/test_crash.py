@@ -1,5 +1,6 @@
 """Kill it anywhere, freeze it anywhere: nothing is lost, doubled or left raw."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from crash.canaries import Canary, Search, canaries
 from crash.matrix import Matrix
 from crash.schedules import schedule
 from crash.world import play
+
+from pipeline.faultpoints import POINTS
 
 MakeTopic = Callable[..., str]
 
@@ -52,6 +55,18 @@ def test_the_full_matrix(
     matrix.add(world, verdict)
     assert verdict.is_good, verdict
     assert verdict.canaries >= len(thousand), "every canary was sent"
+
+
+def test_the_harness_knows_every_point_an_ingest_passes(checkout: Path) -> None:
+    named = re.compile(r'\b(?:fault_)?at\("([a-z-]+\.[a-z]+)"\)')
+    found = {
+        point
+        for path in (checkout / "pipeline").rglob("*.py")
+        for point in named.findall(path.read_text())
+    }
+    # Rewriters pass points of their own; the model of the commit protocol stops them anywhere.
+    rewriters = ("receipt.", "removal-intent.", "remove.", "rewrite-")
+    assert {point for point in found if not point.startswith(rewriters)} == set(POINTS)
 
 
 def test_the_search_finds_a_canary_in_every_dress(tmp_path: Path, thousand: list[Canary]) -> None:
