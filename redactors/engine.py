@@ -79,10 +79,14 @@ class Redactor:
 
         Without a key they are masked.  A redaction's path is the column's name.
         """
+        values = list(columns.values())
+        with self._lock:
+            secret = self._examination(None).secrets_among(values)
         kept: dict[str, str] = {}
         redactions: list[Redaction] = []
-        for column, value in columns.items():
-            kept[column] = value if self._is_identifier(value) else self.pseudonym(value, ID_LABEL)
+        for index, (column, value) in enumerate(columns.items()):
+            stays = index not in secret and _IDENTIFIER.fullmatch(value)
+            kept[column] = value if stays else self.pseudonym(value, ID_LABEL)
             if kept[column] != value:
                 action = "hash" if self._keys else "mask"
                 redactions.append(Redaction(column, "identifier", ID_LABEL, action, by=self._by))
@@ -102,14 +106,6 @@ class Redactor:
     def _examination(self, memory: RunMemory | None) -> Examination:
         # Without a run's memory, what a field shows is remembered within its own payload.
         return Examination(self._compiled, self._masks, RunMemory() if memory is None else memory)
-
-    def _is_identifier(self, value: str) -> bool:
-        if self._masks.is_mask(value):
-            return True
-        if not _IDENTIFIER.fullmatch(value):
-            return False
-        with self._lock:
-            return not self._examination(None).holds_secret(value)
 
     def _redaction(self, mark: Mark, path: str) -> Redaction:
         return Redaction(

@@ -104,11 +104,12 @@ class Examination:
         edits = self._whole_text(text)
         return self._whole_text(text) if self._memory.repeats(text, known) else edits
 
-    def holds_secret(self, text: str) -> bool:
-        """Whether a rule for secrets finds something in `text`."""
-        found = self._finder.find([Cell("", text)]).get(0)
-        if found is None:
-            return False
+    def secrets_among(self, texts: Sequence[str]) -> set[int]:
+        """The indexes of the texts in which a rule for secrets finds something, by one scan."""
+        found = self._finder.find([Cell("", text) for text in texts])
+        return {index for index, each in found.items() if self._holds_secret(each)}
+
+    def _holds_secret(self, found: Found) -> bool:
         findings = [*found.findings, *self._assigned(found)]
         return any(f.rule.kind == "secret" and f.rule.action != "keep" for f in findings)
 
@@ -152,7 +153,7 @@ class Examination:
                 edits = self._look(leaf.text, found.get(index), depth)
                 if not edits and name == leaf.name:
                     continue  # nothing has changed that a second look could see
-                edits = self._settle(replace(cells[index], name=name), edits, depth, leaf.rule)
+                edits = self._settle(cells[index]._replace(name=name), edits, depth, leaf.rule)
                 if edits:
                     edited.append(Edited(leaf, self._of_leaf(leaf, edits)))
         ordered = sorted([*edited, *renamed], key=lambda e: e.start)
@@ -210,7 +211,7 @@ class Examination:
         The cell's name and `rule` are what later looks go by.
         """
         for _ in range(MAX_LOOKS):
-            changed = replace(cell, text=apply(cell.text, edits))
+            changed = cell._replace(text=apply(cell.text, edits))
             again = self._look_again(changed, rule, depth)
             if not again:
                 return edits
