@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import hyperscan
 
@@ -22,8 +22,7 @@ _MIN_HITS: Final = 10_000
 _BYTES_PER_HIT: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """A text to search, under the name it goes by: it is searched as `name\\n: text`.
 
     The break keeps a pattern whose dots take no newline from reaching from a name into a value.
@@ -55,7 +54,8 @@ class Finder:
 
     def find(self, cells: Sequence[Cell]) -> dict[int, Found]:
         """What the cells hold, by the index of the cell, all in one scan."""
-        leads = [f"{self._masks.blanked(c.name)}\n: " if c.name else "" for c in cells]
+        names = {cell.name: self._masks.blanked(cell.name) for cell in cells}
+        leads = [f"{names[cell.name]}\n: " if cell.name else "" for cell in cells]
         joined = [
             f"{lead}{self._masks.blanked(cell.text)}\n"
             for lead, cell in zip(leads, cells, strict=True)
