@@ -19,7 +19,7 @@ from redactors.errors import KeyRingError, RedactorsError, RulesetError
 from schemas.errors import SchemasError
 
 COMMANDS = (
-    *("emit", "ingest", "query", "verify", "redact", "rules"),
+    *("emit", "ingest", "runs", "query", "verify", "redact", "rules"),
     *("retention", "log", "deadletters", "demo", "broker"),
 )
 """The modules of `pipeline.cli` that register commands, in the order of the help text."""

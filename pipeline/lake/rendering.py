@@ -15,7 +15,7 @@ def as_json(result: Result) -> Iterator[str]:
     """A JSON list of row objects, in pieces: one line for each row."""
     yield "["
     for index, row in enumerate(result.rows):
-        fields = {name: _plain(value) for name, value in zip(result.columns, row, strict=True)}
+        fields = {name: plain(value) for name, value in zip(result.columns, row, strict=True)}
         yield ("," if index else "") + "\n" + json.dumps(fields, ensure_ascii=False)
     yield "\n]\n"
 
@@ -39,13 +39,13 @@ def _csv_line(cells: tuple[str, ...]) -> str:
 
 
 def _text(value: Any) -> str:
-    plain = _plain(value)
-    if plain is None:
+    shown = plain(value)
+    if shown is None:
         return ""
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value of JSON's own types; times as ISO 8601, in UTC with a `Z`, bytes as hex."""
     match value:
         case None | bool() | int() | str():
@@ -59,9 +59,9 @@ def _plain(value: Any) -> Any:
         case bytes():
             return value.hex()
         case dict():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): plain(item) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
     return str(value)
 
 

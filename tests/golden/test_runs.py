@@ -1,40 +1,15 @@
 """Golden runs: events told by hand, each with the record that must come of them."""
 
-import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from golden_runs import COMPLETE, VARIANTS, events_of
 from obstore.store import MemoryStore
 from run_samples import Ingest, gaps, states
 
 from pipeline.lake.store import Store
 
-FOLDER = Path(__file__).parent / "runs"
-COMPLETE: dict[str, Any] = yaml.safe_load((FOLDER / "complete.yaml").read_text())
-VARIANTS: list[dict[str, Any]] = yaml.safe_load((FOLDER / "variants.yaml").read_text())
 COMPLETE_STATES = {each["row"]: each["state"] for each in COMPLETE["record"]["completeness"]}
-
-
-def events_of(variant: dict[str, Any]) -> list[dict[str, Any]]:
-    """The events of complete.yaml with a variant's changes, each with its sequence."""
-    events = copy.deepcopy(COMPLETE["events"])
-    out = variant.get("without", [])
-    events = [event for event in events if event["kind"] not in out]
-    events[-1:-1] = variant.get("add", [])
-    events += variant.get("after", [])
-    for sequence, event in enumerate(events):
-        event["sequence"] = sequence
-        for name, value in variant.get("change", {}).get(event["kind"], {}).items():
-            event["body"][name] = value
-            if value == "~gone":
-                del event["body"][name]
-        for which in ("all", event["kind"]):
-            event |= variant.get("columns", {}).get(which, {})
-    doubled = variant.get("after_each", [])
-    events = [e for event in events for e in [event] * (1 + (event["kind"] in doubled))]
-    return [event for event in events if event["kind"] not in variant.get("lost", [])]
 
 
 def record_of(events: list[dict[str, Any]], cuts: tuple[int, ...] = ()) -> dict[str, Any]:

@@ -1,0 +1,180 @@
+"""Reads one run from a lake: its records and events, and little else.
+
+Where the log says which slice a file came from, files of other offsets are not opened.  Of the
+others only the row groups whose statistics admit the run are looked at, `run_id` first.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+import obstore
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.errors import LakeError, UsageError
+from pipeline.lake.entries import FileEntry
+from pipeline.lake.layout import parse_data_file
+from pipeline.lake.live import Lake
+from pipeline.lake.local import LocalStore
+from pipeline.lake.store import VERIFY_HINT, Store, lake_errors
+
+_READERS: Final = 8
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """What a lake holds of one run.
+
+    `records` are the latest of each attempt; `events` are in order of attempt and sequence, each
+    once, with the `file` it stands in; `bytes_read` of `bytes_total` were read of the two tables.
+    """
+
+    run_id: str
+    records: tuple[Row, ...]
+    events: tuple[Row, ...]
+    bytes_read: int
+    bytes_total: int
+
+
+def read_run(lake: Lake, run_id: str) -> RunView:
+    """Everything about a run; UsageError if the lake does not know it."""
+    versions, read_runs = _rows_of(lake.store, lake.files["runs"], run_id)
+    files = _may_hold(lake, versions)
+    events, read_events = _rows_of(lake.store, files, run_id)
+    if not (versions or events):
+        raise UsageError(
+            "the lake has no run with this id",
+            code="unknown-run",
+            hint="`redactory runs list` shows which there are",
+        )
+    total = sum(file.size_bytes for table in ("runs", "events") for file in lake.files[table])
+    latest = _latest(versions)
+    return RunView(run_id, latest, _once(events), read_runs + read_events, total)
+
+
+def _may_hold(lake: Lake, records: Iterable[Row]) -> list[FileEntry]:
+    """The files of events in which a run may be: every one while it has no record."""
+    spans = [(r["kafka_topic"], r["kafka_partition"], r["first_offset"]) for r in records]
+    if not spans:
+        return list(lake.files["events"])
+    slices = {
+        (history.topic, history.partition, commit.number): commit
+        for history in lake.histories
+        for commit in history.commits
+    }
+    kept = []
+    for file in lake.files["events"]:
+        parsed = parse_data_file(file.path)
+        place = (parsed.topic, parsed.partition) if parsed else None
+        commit = slices.get((*place, parsed.number)) if parsed and place else None
+        # A run goes on after its record at times, so only what lies before it is left out.
+        if commit is None or any(
+            place == (topic, partition) and commit.end > first for topic, partition, first in spans
+        ):
+            kept.append(file)
+    return kept
+
+
+def _rows_of(store: Store, files: Iterable[FileEntry], run_id: str) -> tuple[list[Row], int]:
+    with ThreadPoolExecutor(_READERS) as pool:
+        found = list(pool.map(lambda file: _rows_in(store, file, run_id), files))
+    return [row for rows, _ in found for row in rows], sum(size for _, size in found)
+
+
+def _rows_in(store: Store, file: FileEntry, run_id: str) -> tuple[list[Row], int]:
+    with lake_errors(), _Counted.open(store, file.path) as source:
+        try:
+            parquet = pq.ParquetFile(_as_arrow(source), pre_buffer=False)
+            rows: list[Row] = [
+                row | {"file": file.path}
+                for group in _groups(parquet.metadata, run_id)
+                for row in _rows_in_group(parquet, group, run_id)
+            ]
+        except pa.ArrowException as error:
+            raise LakeError(
+                f"{file.path} cannot be read", code="file-unreadable", hint=VERIFY_HINT
+            ) from error
+    return rows, source.bytes_read
+
+
+def _as_arrow(source: Any) -> pa.NativeFile:
+    return pa.PythonFile(source, mode="r")
+
+
+def _groups(metadata: pq.FileMetaData, run_id: str) -> Iterator[int]:
+    """The row groups whose statistics admit the run."""
+    names = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
+    column = names.index("run_id")
+    for group in range(metadata.num_row_groups):
+        statistics: Any = metadata.row_group(group).column(column).statistics
+        is_told = statistics is not None and statistics.has_min_max
+        if not is_told or statistics.min <= run_id <= statistics.max:
+            yield group
+
+
+def _rows_in_group(parquet: pq.ParquetFile, group: int, run_id: str) -> list[dict[str, Any]]:
+    ids = parquet.read_row_group(group, columns=["run_id"])
+    is_ours = pc.equal(ids["run_id"], pa.scalar(run_id))
+    if not pc.any(is_ours).as_py():
+        return []
+    rows: list[dict[str, Any]] = parquet.read_row_group(group).filter(is_ours).to_pylist()
+    return rows
+
+
+def _latest(versions: Iterable[Row]) -> tuple[Row, ...]:
+    latest: dict[int, Row] = {}
+    for row in sorted(versions, key=lambda r: (r["version"], r["events"], r["last_offset"])):
+        latest[row["attempt"]] = row
+    return tuple(latest[attempt] for attempt in sorted(latest))
+
+
+def _once(events: Iterable[Row]) -> tuple[Row, ...]:
+    """Each event once, in order."""
+    first: dict[tuple[int, str], Row] = {}
+    for row in sorted(events, key=lambda row: row["kafka_offset"]):
+        first.setdefault((row["attempt"], row["event_id"]), row)
+    order = ("attempt", "sequence", "kafka_offset")
+    return tuple(sorted(first.values(), key=lambda row: tuple(row[name] for name in order)))
+
+
+class _Counted:
+    """A file in the lake that counts what is read of it."""
+
+    def __init__(self, stream: "IO[bytes] | Any") -> None:
+        self._stream = stream
+        self.bytes_read = 0
+        self.closed = False
+
+    @classmethod
+    def open(cls, store: Store, key: str) -> "_Counted":
+        if isinstance(store, LocalStore):
+            return cls(Path(store.root / key).open("rb"))
+        return cls(obstore.open_reader(store.objects, key))
+
+    def __enter__(self) -> "_Counted":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, size: int = -1) -> bytes:
+        data = bytes(self._stream.read(size) if size >= 0 else self._stream.read())
+        self.bytes_read += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._stream.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._stream.close()
