@@ -153,7 +153,8 @@ class Supervisor:
     def _start(self, index: int, failures: int) -> None:
         config = self._config.share(index, self._count)
         process = subprocess.Popen(
-            [sys.executable, "-m", "pipeline.worker"],
+            # -P: a module in the working directory must not pass for one of ours.
+            [sys.executable, "-P", "-m", "pipeline.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # Libraries log what they like, payload too: their words are for debugging only.
