@@ -182,6 +182,32 @@ def release(
     typer.echo(f"hold {number} is released")
 
 
+@retention_app.command()
+def erase(
+    lake: LakeOption,
+    reason: Reason,
+    subject: Annotated[list[str], typer.Option(help="Whom to erase, in clear; may be repeated.")],
+    keys: KeysOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove every row about somebody, held ones excepted, and write a receipt.
+
+    The subject is looked for under its pseudonyms, so give every spelling that may have occurred.
+    Exit code 3 if something may still hold it: the receipt names it. The raw topic is not touched:
+    see `redactory retention topic` and `ingest --delete-consumed`.
+    """
+    from pipeline.retention import showing
+    from pipeline.retention.erase import erase_in_lake
+
+    receipt = erase_in_lake(lake, subject, keys, reason)
+    if as_json:
+        typer.echo(showing.receipt_as_json(receipt))
+    else:
+        showing.print_receipt(receipt)
+    if receipt is not None and not receipt.is_complete:
+        raise typer.Exit(3)
+
+
 @copies_app.command("list")
 def list_copies(lake: LakeOption, as_json: AsJson = False) -> None:
     """List the copies that are not known to be gone."""

@@ -117,7 +117,7 @@ def print_receipt(receipt: Receipt | None) -> None:
     """What went, and one line for everything that would not."""
     console = Console(highlight=False)
     if receipt is None:
-        console.print("nothing has ended: there is nothing to remove")
+        console.print("there is nothing to remove")
         return
     rows = sum(each.rows for each in receipt.buckets)
     files = sum(each.files + each.came_back for each in receipt.buckets)
