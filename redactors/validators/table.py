@@ -49,7 +49,6 @@ VALIDATORS: Final[Mapping[str, Validator]] = {
     "pin": password.pin,
     "real": real.real,
     "signs": password.signs,
-    "strong-token": token.strong_token,
     "token": token.token,
     "token-short": token.token_short,
     "userinfo": client.userinfo,

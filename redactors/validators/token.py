@@ -4,8 +4,6 @@ from typing import Final
 
 import re2
 
-from redactors.validators.entropy import entropy_bits
-from redactors.validators.letters import wordlikeness
 from redactors.validators.opaque import opaque
 from redactors.validators.real import real
 
@@ -31,16 +29,3 @@ def vendor_token(text: str) -> bool:
 def token_short(text: str) -> bool:
     """Whether `text` mixes letters and digits: enough where the vendor's name stands beside it."""
     return any(c.isdecimal() for c in text) and any(c.isalpha() for c in text) and real(text)
-
-
-def strong_token(text: str) -> bool:
-    """Whether `text` has capitals, small letters and digits all through: no hex, no words.
-
-    An alphabet written out is none.
-    """
-    if "abcdef" in text.lower() or _IDENTIFIER.search(text) is not None or not real(text):
-        return False
-    kinds = [sum(test(c) for c in text) for test in (str.isupper, str.islower, str.isdecimal)]
-    if min(kinds) < 3 or entropy_bits(text) < 4:
-        return False
-    return text.count("/") < 4 and text.count(".") < 3 and wordlikeness(text) < -0.5
