@@ -9,10 +9,13 @@ from pipeline.demo_agent.agent import demo_events
 from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.documents import store_policy, store_ruleset
 from pipeline.lake.live import Lake, read_lake
+from pipeline.lake.log import PartitionLog
 from pipeline.lake.store import Store
 from pipeline.masking import Coordinates, Masker, Message
 from pipeline.retention.policy import load_policy
+from pipeline.state.chain import read_chain
 from pipeline.state.memories import Memories
+from pipeline.state.open_runs import memory_entries
 from redactors import KeyRing, Redactor, load_ruleset, ruleset_document
 from schemas import RunEvent, encode
 
@@ -20,11 +23,20 @@ SLICE = 150
 
 
 def ingest_events(
-    folder: Path, events: Sequence[RunEvent], now_us: int, slice_records: int = SLICE
+    folder: Path,
+    events: Sequence[RunEvent],
+    now_us: int,
+    slice_records: int = SLICE,
+    *,
+    keys: KeyRing | None = None,
+    restarts: bool = False,
 ) -> Lake:
-    """Masks, assembles and commits events as an ingest does; one partition of topic `demo`."""
+    """Masks, assembles and commits events as an ingest does; one partition of topic `demo`.
+
+    With `restarts` each slice is read by a process that knows nothing but the lake.
+    """
     store = Store.open(folder, create=True)
-    ruleset, policy, keys = load_ruleset(), load_policy(), KeyRing.generate()
+    ruleset, policy, keys = load_ruleset(), load_policy(), keys or KeyRing.generate()
     masker = Masker(Redactor(ruleset, keys), policy)
     store_policy(store, policy.digest, policy.document)
     store_ruleset(store, masker.redactor.digest, ruleset_document(ruleset))
@@ -32,6 +44,8 @@ def ingest_events(
     assembler = Assembler(store, 24 * 3_600_000_000)
     committer = SliceCommitter(store, "c" * 32)
     for start in range(0, len(events), slice_records):
+        if restarts:
+            memories, assembler = _memories(store, keys), Assembler(store, 24 * 3_600_000_000)
         builder = SliceBuilder(start, now_us, 0.0, memories)
         for offset, event in enumerate(events[start : start + slice_records], start=start):
             value = encode(event)
@@ -51,6 +65,12 @@ def ingest_events(
         assert written is not None
         committer.commit(written)
     return read_lake(store)
+
+
+def _memories(store: Store, keys: KeyRing) -> Memories:
+    last = PartitionLog(store, "demo", 0).position().last_commit
+    digest = last.state_digest if last else None
+    return Memories(keys, memory_entries(read_chain(store, "demo", 0, digest)))
 
 
 def demo_lake(folder: Path, now_us: int, runs: int = 21) -> Lake:
