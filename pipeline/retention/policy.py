@@ -235,13 +235,20 @@ def load_policy(path: Path | None = None) -> Policy:
     except RulesetError as error:
         raise _unusable(error) from None
     try:
-        return Policy.model_validate(document.value)
+        policy = Policy.model_validate(document.value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         steps = [step for step in first["loc"] if step != "[key]"]
         where = ".".join(map(str, steps)) or "policy"
         reason = first["msg"].removeprefix(_BY_US)
         raise _unusable(document.error(f"{where}: {reason}", *steps)) from None
+    for name, chosen in policy.classes.items():
+        if chosen.action != "delete":
+            # Fail closed: content must not be written open where the policy wants it sealed.
+            raise _unusable(
+                document.error(f"{name}: this version cannot seal", "classes", name, "action")
+            )
+    return policy
 
 
 def parse_policy(document: bytes) -> Policy:

@@ -106,6 +106,15 @@ def test_a_policy_with_everything_survives_its_document() -> None:
     assert again == whole and again.digest == whole.digest
 
 
+def test_a_class_that_is_to_be_sealed_is_refused_rather_than_written_open(tmp_path: Path) -> None:
+    path = tmp_path / "retention.yaml"
+    path.write_text(
+        "default: a\nclasses:\n  a: {lifetime: 30d, bucket: day, action: seal-then-shred}\n"
+    )
+    with pytest.raises(UsageError, match=r"retention\.yaml:3:.*cannot seal"):
+        load_policy(path)
+
+
 BAD_RULES = {
     "no-condition": "{class: usual}",
     "class-unknown": "{kinds: [error], class: other}",
