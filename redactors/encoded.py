@@ -25,10 +25,13 @@ BASE64_PATTERNS: Final = (
     r"(?:eJ[wxyz0-9]|eNo|eAE|eAF|/9j/|_9j_|UklGR|AAAA[A-Za-z0-9+/]{3}mdHlw)[A-Za-z0-9+/_\x2d]{24}",
     r"data:[\w.+\x2d]{1,64}/[\w.+\x2d]{1,64}(?:;[\w.+=\x2d]{1,64}){0,4};base64,",
 )
+# How images, sound, films, fonts, documents, archives and programs begin.
 _FILES: Final = (
     b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF-", b"PK\x03\x04", b"RIFF", b"7z\xbc\xaf",
-    b"Rar!", b"(\xb5/\xfd",
+    b"Rar!", b"(\xb5/\xfd", b"II*\x00", b"MM\x00*", b"\x00\x00\x01\x00", b"ID3", b"OggS", b"fLaC",
+    b"\x1aE\xdf\xa3", b"wOFF", b"wOF2", b"\x7fELF", b"SQLite format 3",
 )  # fmt: skip
+_FILM: Final = b"ftyp"  # behind four bytes of length
 _MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
 _MIN_FILE_BYTES: Final = 48
 
@@ -99,7 +102,8 @@ def readable(data: bytes) -> str | None:
 
 def is_file(data: bytes) -> bool:
     """Whether `data` is an image, an archive or a document, by its first bytes."""
-    return len(data) >= _MIN_FILE_BYTES and data.startswith(_FILES)
+    begins = data.startswith(_FILES) or data[4:8] == _FILM
+    return len(data) >= _MIN_FILE_BYTES and begins
 
 
 def is_compressed(data: bytes) -> bool:

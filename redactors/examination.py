@@ -36,7 +36,6 @@ from redactors.walk import Leaf, NotJson, pointer, raw_offsets, walk, walk_from
 MAX_DEPTH: Final = 16
 """Layers inside layers: JSON text in a string, base64 in that, and so on."""
 
-_TEXT_MEDIA: Final = ("text/", "application/json", "application/xml", "application/javascript")
 MAX_LOOKS: Final = 8
 """How often a text is looked at again after masking, before it is masked whole."""
 
@@ -278,7 +277,7 @@ class Examination:
         """The edit of a run of base64: masked inside, or opaque; None: nothing is found in it."""
         if depth >= MAX_DEPTH:
             raise Unexaminable("too-deep")
-        if is_file(run.data) or (run.media and not run.media.startswith(_TEXT_MEDIA)):
+        if is_file(run.data):  # what it is decides, not what a data URL calls it
             return opaque(run.text, run.start, run.end, self._masks)
         compressed = is_compressed(run.data)
         text = inflated(run.data) if compressed else readable(run.data)

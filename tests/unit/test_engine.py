@@ -149,6 +149,11 @@ def test_an_image_becomes_its_length_and_keyed_hash() -> None:
     assert (redaction.action, redaction.length) == ("length", len(run))
 
 
+def test_bytes_that_are_no_file_stay_whatever_a_data_url_calls_them() -> None:
+    run = base64.b64encode(bytes(range(128, 255)) * 2).decode()
+    assert stored([f"data:image/png;base64,{run}"]) == [f"data:image/png;base64,{run}"]
+
+
 def test_hidden_spellings_are_seen_through() -> None:
     key = aws_key()
     fullwidth = "".join(chr(ord(c) + 0xFEE0) for c in key)
