@@ -21,7 +21,8 @@ from pipeline.opening import open_reader, partition_ends
 from pipeline.slices import MaskedSlice
 from pipeline.telling import tell_commit, telling_errors
 
-RUNNERS = ("DaskRunner",)
+DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
+RUNNERS = ("DaskRunner", DASK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def run_bounded(config: IngestConfig, options: PipelineOptions) -> None:
     logs = [PartitionLog(store, config.topic, partition) for partition in ends]
     first = [log.position().next_number for log in logs]
     ranges = [PartitionRange(p, max(ends) + 1, end) for p, end in ends.items()]
-    with beam.Pipeline(options=options) as pipeline:
+    with beam.Pipeline(DASK, options=options) as pipeline:  # Beam does not know the short name
         _ = (
             pipeline
             | beam.Create(ranges)
