@@ -1,5 +1,6 @@
 """Opens what a reader needs from an `IngestConfig`: consumer, logs, rules, keys, policy."""
 
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -101,6 +102,8 @@ def partition_ends(config: IngestConfig) -> dict[int, int]:
 
 def open_reader(config: IngestConfig) -> OpenReader:
     """A reader over this instance's partitions, from where the lake's log ends."""
+    # From here on raw payload is in memory: a core file would put it on a disk.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     rules = open_rules(config)
     store = Store.open(config.lake)
     store_ruleset(store, rules.redactor.digest, ruleset_document(rules.ruleset))

@@ -1,16 +1,20 @@
 """Kill it anywhere, freeze it anywhere: nothing is lost, doubled or left raw."""
 
 import re
+import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from crash.canaries import Canary, Search, canaries
+from crash.lives import Life
 from crash.matrix import Matrix
 from crash.schedules import schedule
-from crash.world import play
+from crash.world import World, play
+from running import until
 
 from pipeline.faultpoints import POINTS
+from pipeline.opening import check_start
 
 MakeTopic = Callable[..., str]
 
@@ -88,3 +92,19 @@ def test_the_search_finds_a_canary_in_every_dress(tmp_path: Path, thousand: list
     pq.write_table(pa.table({"body": [f"the {secret}"] * 50}), tmp_path / "a.parquet")
     assert search.in_folders(tmp_path) == {secret: tmp_path / "a.parquet"}
     assert search.in_bytes(b"nothing to see") == set()
+
+
+def test_a_worker_that_crashes_leaves_no_core_file(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    world = World(bootstrap, make_topic(partitions=2), tmp_path)
+    check_start(world.config(0))
+    life = world.begin(0)
+    try:
+        until(lambda: _core_limit(life) == (0, 0), "it reads, and may write no core file")
+    finally:
+        life.kill()
+
+
+def _core_limit(life: Life) -> tuple[int, int]:
+    return resource.prlimit(life.process.pid or 0, resource.RLIMIT_CORE)
