@@ -8,6 +8,7 @@ PipelineError                 exit code 3: could not do it
 │   └── LostPartition         another writer owns the partition: stop, do not retry
 ├── TooManyDeadLetters        too many messages are no events: stop rather than bin a topic
 ├── LogError                  the commit log contradicts itself or the topic
+├── ReceiptChanged            exit code 1: a receipt is not what was signed
 └── IngestError               the ingest gave up after its retries
 """
 
@@ -55,6 +56,11 @@ class TooManyDeadLetters(PipelineError):
 
 
 class LogError(PipelineError):
+    is_final: ClassVar[bool] = True
+
+
+class ReceiptChanged(PipelineError):
+    exit_code: ClassVar[int] = 1
     is_final: ClassVar[bool] = True
 
 

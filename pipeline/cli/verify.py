@@ -34,17 +34,28 @@ def verify(
         str | None, typer.Option(help="Brokers, host:port[,host:port], for --against-topic.")
     ] = None,
     config: ClientFile = None,
+    receipt: Annotated[
+        Path | None,
+        typer.Option(help="Write a signed receipt to this new file; keep it apart from the lake."),
+    ] = None,
+    since: Annotated[
+        Path | None, typer.Option(help="Prove too that the lake continues this earlier receipt.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as an object.")] = False,
 ) -> None:
     """Prove the lake: log, files and offsets as committed, and no rule finds anything in a row.
 
-    Exit code 1 if something is wrong; what only newer rules find is an advisory.
+    Exit code 1 if something is wrong; what only newer rules find is an advisory.  Receipts are
+    signed under the key ring: one that was changed gives 1, one under an unknown key 3.
     """
     from pipeline.errors import UsageError
+    from pipeline.lake.commits import system_clock_us
+    from pipeline.lake.proof.receipt import check_new, load_receipt, save_receipt
     from pipeline.lake.proof.topic import Source
     from pipeline.lake.showing import print_report, progress_bar, report_as_json
     from pipeline.lake.verify import Checks
     from pipeline.lake.verify import verify as run
+    from redactors.keys import KeyRing, default_key_file
 
     if against_topic != (bootstrap is not None):
         raise UsageError(
@@ -57,11 +68,17 @@ def verify(
         processes=processes,
         topic=Source(bootstrap, config) if bootstrap is not None else None,
     )
+    ring = KeyRing.load(keys or default_key_file()) if receipt or since else None
+    earlier = load_receipt(since, ring) if since and ring else None
+    if receipt:
+        check_new(receipt)
     with progress_bar("checking files") as progress:
-        report = run(lake, checks, progress)
+        report = run(lake, checks, progress, earlier)
     if as_json:
         typer.echo(report_as_json(report))
     else:
         print_report(report)
+    if receipt and ring:
+        save_receipt(receipt, report, ring, system_clock_us(), with_rules=not structure_only)
     if report.violations:
         raise typer.Exit(1)

@@ -167,7 +167,12 @@ def shared_fields(header: SliceHeader | Intent | Commit) -> dict[str, Any]:
 
 def encode(entry: "DataclassInstance") -> bytes:
     """A dataclass as canonical JSON: sorted keys, no spaces, UTF-8, one line."""
-    text = json.dumps(asdict(entry), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return canonical(asdict(entry))
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """Canonical JSON of plain values, as `encode` writes it."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"{text}\n".encode()
 
 

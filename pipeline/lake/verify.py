@@ -25,6 +25,8 @@ from pipeline.lake.proof.accounting import account
 from pipeline.lake.proof.files import DAY_US, FileResult, FileTask, Origin, check_file
 from pipeline.lake.proof.findings import Finding, PartitionReport, Report
 from pipeline.lake.proof.leaks import LeakCheck
+from pipeline.lake.proof.receipt import Receipt, against_receipt
+from pipeline.lake.proof.standing import take_standing
 from pipeline.lake.proof.topic import Source, against_topic
 from pipeline.lake.proof.trail import Trail, read_trail
 from pipeline.lake.provenance import swept_rows, unequal_rewrites
@@ -80,24 +82,32 @@ class Checks:
         )
 
 
-def verify(location: str, checks: Checks, progress: Progress = lambda done, total: None) -> Report:
-    """Verifies the lake at `location`; what is wrong stands in the report.
+def verify(
+    location: str,
+    checks: Checks,
+    progress: Progress = lambda done, total: None,
+    since: Receipt | None = None,
+) -> Report:
+    """Verifies the lake at `location`, and that it continues the receipt `since`.
 
+    What is wrong stands in the report.
     Raises `LakeError` if the lake cannot be read at all.
     """
     store = Store.open(location)
-    report = _verify(store, location, checks, progress)
+    report = _verify(store, location, checks, progress, since)
     missing = {found.path for found in report.findings if found.code == "file-missing"}
     if missing and missing & _removed_paths(store):
-        return _verify(store, location, checks, progress)  # a sweep went on meanwhile
+        return _verify(store, location, checks, progress, since)  # a sweep went on meanwhile
     return report
 
 
 def _removed_paths(store: Store) -> set[str]:
-    return {file.path for rewrite in read_rewrites(store) for file in rewrite.removed}
+    return {file.path for rewrite in _read_rewrites(store, []) for file in rewrite.removed}
 
 
-def _verify(store: Store, location: str, checks: Checks, progress: Progress) -> Report:
+def _verify(
+    store: Store, location: str, checks: Checks, progress: Progress, since: Receipt | None
+) -> Report:
     findings: list[Finding] = []
     trails = [read_trail(store, *at) for at in partitions(store)]
     rewrites = _read_rewrites(store, findings)
@@ -119,6 +129,9 @@ def _verify(store: Store, location: str, checks: Checks, progress: Progress) -> 
     next_numbers = {(trail.topic, trail.partition): trail.next_number for trail in trails}
     strays = find_strays(store, {task.entry.path for task in tasks}, next_numbers, rewrites)
     findings += [Finding(code="file-outside", path=path) for path in strays.outside]
+    standing = take_standing(store, trails, [task.entry for task in tasks])
+    if since is not None:
+        findings += against_receipt(store, standing, rewrites, since)
     compared = 0
     if checks.topic is not None and is_log_whole:
         for batch in against_topic(read_lake(store), checks.topic):
@@ -126,7 +139,13 @@ def _verify(store: Store, location: str, checks: Checks, progress: Progress) -> 
             findings += batch.findings
     rows = sum(result.rows for result in results)
     return Report(
-        partition_reports, tuple(sorted(findings)), len(tasks), rows, strays.pending, compared
+        partition_reports,
+        tuple(sorted(findings)),
+        len(tasks),
+        rows,
+        standing,
+        strays.pending,
+        compared,
     )
 
 

@@ -28,6 +28,9 @@ CODES: Final[Mapping[str, tuple[Severity, str]]] = {
     "rewrite-differs": ("violation", "a rewrite lost or made rows"),
     "rule-finds": ("violation", "the rules a row was written under still find something in it"),
     "topic-differs": ("violation", "a row differs from its record in the topic"),
+    "receipt-behind": ("violation", "a log has gone back behind the receipt"),
+    "receipt-missing": ("violation", "what the receipt names is gone, and no entry says why"),
+    "receipt-differs": ("violation", "what the receipt names is not what it was"),
     "newer-rule-finds": ("advisory", "rules newer than the row find something in it"),
     "rules-unusable": ("advisory", "rows could not be checked against the rules they name"),
 }
@@ -71,13 +74,65 @@ class PartitionReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A log entry: its number, the offsets `[start, end)` it speaks of, its SHA-256 (hex)."""
+
+    number: int
+    start: int
+    end: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where the log of a partition stands.
+
+    `start` is the first offset it covers.  Right after the log was cut, the offsets of `commit`
+    are those of the checkpoint, which says no more.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    commit: Mark
+    checkpoint: Mark | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableCount:
+    """The live files of a table and the rows that the log says they have."""
+
+    files: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A lake at one moment.
+
+    `files` are the live ones by path, `rewrites` the finished rewrites by key, `rulesets` the
+    texts that the log keeps, by the ruleset's digest; each with the SHA-256 (hex) of its bytes.
+    """
+
+    heads: tuple[Head, ...]
+    tables: Mapping[str, TableCount]
+    files: Mapping[str, str]
+    rewrites: Mapping[str, str]
+    rulesets: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """The verdict; `pending` files belong to slices that were being written meanwhile."""
+    """The verdict, and where the lake stood.
+
+    `pending` files belong to slices that were being written meanwhile.
+    """
 
     partitions: tuple[PartitionReport, ...]
     findings: tuple[Finding, ...]
     files: int
     rows: int
+    standing: Standing
     pending: tuple[str, ...] = ()
     compared: int = 0
 

@@ -11,7 +11,10 @@ from pipeline.lake.store import Store
 
 @dataclass(slots=True)
 class Trail:
-    """What could be read of a partition's log, and what was wrong with it."""
+    """What could be read of a partition's log, and what was wrong with it.
+
+    The digests are the SHA-256 of the documents ("": it could not be read).
+    """
 
     topic: str
     partition: int
@@ -19,6 +22,8 @@ class Trail:
     commits: list[Commit] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     next_number: int = 1
+    last_digest: str = ""
+    checkpoint_digest: str = ""
 
     def found(self, code: str, detail: str, *, offset: int = -1, path: str = "") -> None:
         self.findings.append(Finding(self.topic, self.partition, offset, code, path, detail))
@@ -36,6 +41,7 @@ def read_trail(store: Store, topic: str, partition: int) -> Trail:
     previous = trail.checkpoint.last_digest if trail.checkpoint else ""
     for number in range(first, last + 1):
         previous = _read_pair(store, trail, number, previous)
+    trail.last_digest = previous
     for number in sorted(above["intent"]):
         if number > last + 1:
             trail.found("entry-missing", f"intent {number} stands without entry {last + 1}")
@@ -65,7 +71,9 @@ def _read_checkpoint(store: Store, trail: Trail) -> None:
     if not keys:
         return
     try:
-        trail.checkpoint = decode(Checkpoint, store.get(keys[-1]))
+        document = store.get(keys[-1])
+        trail.checkpoint = decode(Checkpoint, document)
+        trail.checkpoint_digest = digest(document)
     except (LakeError, LogError) as error:
         trail.found("entry-bad", str(error), path=keys[-1])
 
