@@ -299,11 +299,19 @@ def _process(broker: Broker, directory: Path) -> psutil.Process | None:
     try:
         process = psutil.Process(broker.pid)
         same_start = abs(process.create_time() - broker.started_s) < _CLOCK_STEP_S
-        command = process.cmdline()  # empty for a moment while the process is being started
-        ours = same_start and (not command or _mark(directory.absolute()) in command)
+        ours = same_start and _mark(directory.absolute()) in _command(process)
         return process if ours and _is_alive(process) else None
     except psutil.Error:
         return None
+
+
+def _command(process: psutil.Process) -> list[str]:
+    """The command line; it is empty for a moment while a process is being started."""
+    for _ in range(100):
+        if (command := process.cmdline()) or not _is_alive(process):
+            return command
+        time.sleep(0.01)
+    return []
 
 
 def _is_alive(process: psutil.Process) -> bool:
