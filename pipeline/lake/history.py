@@ -79,6 +79,12 @@ def read_histories(
 
 def read_rewrites(store: Store) -> tuple[Rewrite, ...]:
     """Every finished rewrite of every bucket, those of one bucket in order."""
-    keys = sorted(item.key for item in store.walk(layout.REWRITES) if item.key.endswith(".commit"))
+    documents = read_documents(store, layout.REWRITES, ".commit")
+    return tuple(decode(Rewrite, document) for document in documents.values())
+
+
+def read_documents(store: Store, folder: str, suffix: str = "") -> dict[str, bytes]:
+    """The small documents below a folder whose keys end so, by key in order, many at once."""
+    keys = sorted(item.key for item in store.walk(folder) if item.key.endswith(suffix))
     with ThreadPoolExecutor(_READERS) as pool:
-        return tuple(decode(Rewrite, document) for document in pool.map(store.get, keys))
+        return dict(zip(keys, pool.map(store.get, keys), strict=True))

@@ -69,8 +69,8 @@ def print_report(report: Report) -> None:
         console.print(f"{len(report.pending)} files belong to slices that are being written")
     checked = f"{report.rows:,} rows in {report.files:,} files"
     if report.violations:
-        first = report.violations[0]
-        at = f", the first at offset {first.offset}" if first.offset >= 0 else ""
+        offsets = [found.offset for found in report.violations if found.offset >= 0]
+        at = f", the first at offset {offsets[0]}" if offsets else ""
         console.print(f"NOT as committed: {len(report.violations)} violations{at} ({checked})")
     else:
         console.print(f"as committed: {checked}, every offset accounted for exactly once")

@@ -390,6 +390,7 @@ def test_the_command_writes_a_receipt_and_holds_the_lake_against_it(
     violations = json.loads(behind.stdout)["violations"]
     assert [(v["code"], v["offset"]) for v in violations][-1] == ("receipt-behind", 16)
     assert not read_signed(second.read_bytes(), KEYS).clean
+    assert "the first at offset 16" in run(app, [*words, "--since", str(first)]).stdout
 
     edit(first, '"clean":true', '"clean":false')
     changed = run(app, [*words, "--since", str(first)]).exception

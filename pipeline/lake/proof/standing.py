@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from pipeline.lake import layout
 from pipeline.lake.entries import FileEntry, digest
+from pipeline.lake.history import read_documents
 from pipeline.lake.proof.findings import Head, Mark, Standing, TableCount
 from pipeline.lake.proof.trail import Trail
 from pipeline.lake.store import Store
@@ -17,13 +18,14 @@ def take_standing(store: Store, trails: Iterable[Trail], live: Iterable[FileEntr
     rows: Counter[str] = Counter()
     for file in live:
         rows[file.table] += file.rows
-    rulesets = _digests(store, f"{layout.LOG}/rulesets")
+    rewrites = read_documents(store, layout.REWRITES, ".commit")
+    rulesets = read_documents(store, f"{layout.LOG}/rulesets")
     return Standing(
         tuple(head for trail in trails if (head := _head(trail)) is not None),
         {table: TableCount(files[table], rows[table]) for table in layout.TABLES},
         {file.path: file.sha256 for file in live},
-        {k: d for k, d in _digests(store, layout.REWRITES).items() if k.endswith(".commit")},
-        {key.rpartition("/")[2]: found for key, found in rulesets.items()},
+        {key: digest(document) for key, document in rewrites.items()},
+        {key.rpartition("/")[2]: digest(document) for key, document in rulesets.items()},
     )
 
 
@@ -39,7 +41,3 @@ def _head(trail: Trail) -> Head | None:
         first = first if checkpoint else trail.commits[0].start
     commit = Mark(number, start, end, trail.last_digest)
     return Head(trail.topic, trail.partition, first, commit, checkpoint) if number else None
-
-
-def _digests(store: Store, folder: str) -> dict[str, str]:
-    return {key: digest(store.get(key)) for key in sorted(item.key for item in store.walk(folder))}
