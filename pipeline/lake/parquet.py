@@ -10,7 +10,10 @@ import pyarrow.parquet as pq
 SORT_KEYS = ("run_id", "attempt", "sequence", "kafka_offset")
 """The order of rows in a file; a table without one of the columns sorts by the others."""
 
-ROW_GROUP_BYTES = 128 << 20
+ROW_GROUP_BYTES = 8 << 20
+"""Uncompressed: whoever looks for one run reads few of its neighbours; sorted rows and statistics
+say in which group it is."""
+
 BLOOM_COLUMN = "run_id"
 _FALSE_POSITIVES = 0.01
 
