@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from crash.canaries import Search
 from distributed import LocalCluster
-from running import ingest, kill, query, redactory, start, succeed, until
+from running import kill, query, redactory, start, succeed, until
 
 from redactors import Redactor, load_ruleset
 from schemas import RunEvent, encode
@@ -148,15 +148,3 @@ def test_a_runner_that_ends_needs_a_run_that_ends(
     )
     assert done.returncode == 3
     assert "--until-caught-up" in done.stderr
-
-
-def test_a_second_run_on_another_runner_goes_on_where_the_first_ended(
-    bootstrap: str, make_topic: Callable[..., str], tmp_path: Path, keys: Path
-) -> None:
-    topic, lake = make_topic(partitions=PARTITIONS), tmp_path / "lake"
-    _produce(bootstrap, topic, 50)
-    assert ingest(bootstrap, topic, lake, keys)["counts"]["events"] == 200
-    _produce(bootstrap, topic, 25)
-    dask = ("--", "--runner=DaskRunner", "--dask_partition_size=1")
-    assert ingest(bootstrap, topic, lake, keys, *dask)["counts"]["events"] == 100
-    succeed("verify", "--lake", lake, "--keys", keys, "--structure-only", "--processes", "1")
