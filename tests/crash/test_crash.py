@@ -35,6 +35,7 @@ def matrix(checkout: Path, request: pytest.FixtureRequest) -> Iterator[Matrix]:
     request.config.get_terminal_writer().write(f"\n{table}")
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SHORT_SEEDS)
 def test_killed_and_frozen_every_offset_is_there_once_and_nothing_is_raw(
     seed: int, bootstrap: str, make_topic: MakeTopic, tmp_path: Path, thousand: list[Canary]
