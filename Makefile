@@ -32,7 +32,7 @@ crash: setup
 
 bench: setup
 	cd "$$(mktemp -d)" && for each in $(ROOT)/benchmarks/bench_*.py; do \
-	  $(PYTHON) -P "$$each" || exit 1; done
+	  $(PYTHON) "$$each" || exit 1; done
 
 setup: $(VENV)/.wheel jars
 
