@@ -6,11 +6,9 @@ Lives are forked from one server process that has imported everything, so each t
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
@@ -27,7 +25,6 @@ from pipeline.config import IngestConfig
 STRUCK = "struck"
 """The file that says that a fault came to pass."""
 
-BALLAST = "ballast"
 
 _SERVER = get_context("forkserver")
 _SERVER.set_forkserver_preload(["pipeline.worker"])
@@ -104,7 +101,7 @@ def _live(config: IngestConfig, folder: str, fault: Fault | None, clock_s: float
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     step_clock(clock_s)
-    faultpoints.install(_Striking(fault, config.lake) if fault else None)
+    faultpoints.install(_Striking(fault) if fault else None)
     reading, writing = os.pipe()  # stays open: a worker ends when its supervisor is gone
     os.write(writing, f"{config.to_json()}\n".encode())
     sys.stdin = os.fdopen(reading)
@@ -112,8 +109,8 @@ def _live(config: IngestConfig, folder: str, fault: Fault | None, clock_s: float
 
 
 class _Striking:
-    def __init__(self, fault: Fault, lake: str) -> None:
-        self._fault, self._lake, self._left = fault, lake, fault.occurrence
+    def __init__(self, fault: Fault) -> None:
+        self._fault, self._left = fault, fault.occurrence
 
     def __call__(self, point: str) -> None:
         if point != self._fault.point:
@@ -131,25 +128,9 @@ class _Striking:
                 os.kill(os.getpid(), signal.SIGSTOP)
             case "step":
                 step_clock(self._fault.step_s)
-            case "fill":
-                fill_disk(Path(self._lake))
-            case "lock":
-                remount(Path(self._lake), "ro")
 
 
 def step_clock(step_s: float) -> None:
     """From now on this process sees a clock that is off by `step_s` more than before."""
     now_ns = time.time_ns
     time.time_ns = lambda: now_ns() + int(step_s * 1e9)
-
-
-def fill_disk(folder: Path) -> None:
-    """Writes a file until the disk under `folder` is full."""
-    with (folder / BALLAST).open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(b"\0" * 4096)
-
-
-def remount(folder: Path, mode: str) -> None:
-    """Makes the file system mounted at `folder` read-only ("ro") or not ("rw")."""
-    subprocess.run(["mount", "-o", f"remount,{mode}", folder], check=True)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pipeline.faultpoints import POINTS
 
-Action = Literal["kill", "freeze", "step", "fill", "lock"]
+Action = Literal["kill", "freeze", "step"]
 
 INSTANCES = 2
 
