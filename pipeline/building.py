@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline.lake.sealing import SEALED
 from pipeline.masking import DeadLetter, MaskedEvent, Refused
 from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader, Table
 from pipeline.state.memories import Memories
@@ -32,6 +33,7 @@ class SliceBuilder:
         self._redactions: Counter[str] = Counter()
         self._codes: Counter[str] = Counter()
         self._gaps: list[Gap] = []
+        self._sealed: set[str] = set()
 
     def add(self, offset: int, size_bytes: int, result: MaskedEvent | DeadLetter | Refused) -> None:
         """Takes the result of the message at `offset`; offsets that were skipped become a gap."""
@@ -44,12 +46,20 @@ class SliceBuilder:
                 self._counts["events"] += 1
                 self._redactions.update(redaction.rule for redaction in redactions)
                 self._rows["events", placement.retention_class, placement.expires].append(row)
+                if placement.sealed:
+                    self._sealed.add(placement.retention_class)
             case DeadLetter(placement, row, code):
                 self._counts["dead_letters"] += 1
                 self._codes[code] += 1
                 self._rows["dead_letters", placement.retention_class, placement.expires].append(row)
             case Refused():
                 self._counts["refused"] += 1
+
+    def _schema(self, table: Table, retention_class: str) -> pa.Schema:
+        schema = SCHEMAS[table]
+        if table != "events" or retention_class not in self._sealed:
+            return schema
+        return schema.with_metadata({**(schema.metadata or {}), SEALED: b""})
 
     @property
     def dead_letters(self) -> int:
@@ -89,7 +99,12 @@ class SliceBuilder:
             gaps=tuple(self._gaps),
         )
         parts = tuple(
-            Part(table, retention_class, expires, _columns(SCHEMAS[table], rows))
+            Part(
+                table,
+                retention_class,
+                expires,
+                _columns(self._schema(table, retention_class), rows),
+            )
             for (table, retention_class, expires), rows in sorted(self._rows.items())
         )
         return MaskedSlice(header, parts, self.memories.take_change(self.now_us))

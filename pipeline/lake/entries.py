@@ -20,13 +20,17 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A published file: its key in the lake, rows, size and SHA-256 (hex) of its bytes."""
+    """A published file: its key in the lake, rows, size and SHA-256 (hex) of its bytes.
+
+    `sealed` names its keys in the key store; it is empty where nothing is sealed.
+    """
 
     path: str
     table: Table
     rows: int
     size_bytes: int
     sha256: str
+    sealed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pipeline.slices import Table
 TABLES: Final[tuple[Table, ...]] = get_args(Table)
 LOG, STATE, AUDIT, TMP = "_log", "_state", "_audit", "_tmp"
 REWRITES = f"{LOG}/_rewrites"
+IDENTITY = f"{LOG}/lake-id"
 
 EntryKind = Literal["intent", "commit"]
 

@@ -12,6 +12,7 @@ import obstore.store
 from pipeline.errors import LakeError
 from pipeline.faultpoints import at
 from pipeline.lake import layout
+from pipeline.lake.sealing import check_outside, default_folder
 from pipeline.lake.store import Store, lake_errors, taken_over
 
 
@@ -25,6 +26,7 @@ class LocalStore(Store):
     @staticmethod
     def at(root: Path, *, create: bool) -> "LocalStore":
         root = root.expanduser().absolute()
+        check_outside(default_folder(), root)
         with lake_errors():
             if create:
                 _make_folder(root)

@@ -7,6 +7,9 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.errors import LakeError
+from pipeline.lake.sealing import CONTENT, SEALED, KeyStore, Seal, find_keys, unsealing
+
 SORT_KEYS = ("run_id", "attempt", "sequence", "kafka_offset")
 """The order of rows in a file; a table without one of the columns sorts by the others."""
 
@@ -21,15 +24,24 @@ _NO_DICTIONARY = frozenset({"event_id", "body", "kafka_offset", "sequence", "occ
 """Columns (nearly) without repeats: a dictionary would only cost."""
 
 
-def to_parquet(rows: pa.Table) -> bytes:
-    """A Parquet file of `rows`, sorted; zstd, statistics, bloom filter on `run_id`."""
+def to_parquet(rows: pa.Table, seal: Seal | None = None) -> bytes:
+    """A Parquet file of `rows`, sorted; zstd, statistics, bloom filter on `run_id`.
+
+    With `seal`, for rows that are to be sealed, the content columns are encrypted and the file says
+    where its keys are.
+    """
     keys = [name for name in SORT_KEYS if name in rows.schema.names]
     rows = rows.sort_by([(name, "ascending") for name in keys]).combine_chunks()
-    bloom = BLOOM_COLUMN in rows.schema.names
+    # Arrow writes no bloom filter into a file that it encrypts.
+    bloom = BLOOM_COLUMN in rows.schema.names and seal is None
+    if is_to_be_sealed(rows):
+        reference = seal.reference.encode() if seal else b""
+        rows = rows.replace_schema_metadata({**(rows.schema.metadata or {}), SEALED: reference})
     sink = io.BytesIO()
     pq.write_table(
         rows,
         sink,
+        encryption_properties=seal.properties(_leaves(rows.schema)) if seal else None,
         compression="zstd",
         use_dictionary=_dictionary_columns(rows.schema),  # type: ignore[arg-type]  # stubs lag
         write_statistics=True,
@@ -44,12 +56,50 @@ def to_parquet(rows: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def from_parquet(data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a Parquet file; only those of `columns` that it has, if given."""
+def from_parquet(
+    data: bytes, columns: Sequence[str] | None = None, keys: KeyStore | None = None
+) -> pa.Table:
+    """The rows of a Parquet file; only those of `columns` that it has, if given.
+
+    Sealed content needs `keys`: `LakeError` ("key-gone") if those of the file are not there.
+    """
     file = pq.ParquetFile(pa.BufferReader(data))
-    if columns is None:
-        return file.read()
-    return file.read(columns=[name for name in columns if name in file.schema_arrow.names])
+    names = file.schema_arrow.names if columns is None else columns
+    names = [name for name in names if name in file.schema_arrow.names]
+    reference = sealed_under(data)
+    if reference and CONTENT & set(names):
+        if keys is None:
+            raise LakeError("a sealed file was read without keys", code="key-gone")
+        find_keys(keys, reference)
+        file = pq.ParquetFile(pa.BufferReader(data), decryption_properties=unsealing(keys))
+    elif reference:
+        # `read` asks for the keys of columns that it was not asked for (seen with 14 and more).
+        batches = file.iter_batches(columns=names, batch_size=max(1, file.metadata.num_rows))
+        schema = pa.schema([file.schema_arrow.field(name) for name in names])
+        return pa.Table.from_batches(batches, schema.with_metadata(file.schema_arrow.metadata))
+    return file.read(columns=names)
+
+
+def sealed_under(data: bytes) -> str:
+    """What a file says about where its keys are; empty if it is not sealed."""
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
+    except (pa.ArrowException, OSError):
+        return ""  # it is no Parquet file at all
+    return metadata.get(SEALED, b"").decode()
+
+
+def is_to_be_sealed(rows: pa.Table) -> bool:
+    """Whether rows must only be stored sealed, as those are that were read from a sealed file."""
+    return SEALED in (rows.schema.metadata or {})
+
+
+def join_rows(tables: Sequence[pa.Table]) -> pa.Table:
+    """All rows in one table, to be sealed if any of them is; missing columns become null."""
+    joined = pa.concat_tables(tables, promote_options="default")
+    if any(map(is_to_be_sealed, tables)):
+        joined = joined.replace_schema_metadata({**(joined.schema.metadata or {}), SEALED: b""})
+    return joined
 
 
 def count_rows(data: bytes) -> int:
@@ -65,8 +115,13 @@ def _distinct(rows: pa.Table) -> int:
 @lru_cache(maxsize=16)
 def _dictionary_columns(schema: pa.Schema) -> list[str]:
     """The leaf columns for which a dictionary pays, by their Parquet paths."""
+    return [path for path in _leaves(schema) if path.split(".")[0] not in _NO_DICTIONARY]
+
+
+@lru_cache(maxsize=16)
+def _leaves(schema: pa.Schema) -> tuple[str, ...]:
+    """The leaf columns, by their Parquet paths."""
     sink = io.BytesIO()
     pq.write_table(schema.empty_table(), sink)
     leaves = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    paths = (leaves.column(index).path for index in range(len(leaves)))
-    return [path for path in paths if path.split(".")[0] not in _NO_DICTIONARY]
+    return tuple(leaves.column(index).path for index in range(len(leaves)))

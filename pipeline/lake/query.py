@@ -113,24 +113,27 @@ def _create_view(
 ) -> set[str]:
     """Creates the view; the paths it reads.  The empty table gives it its types in any case."""
     session.register(f"{table}_declared", full_schema(table).empty_table())
-    files = lake.files[table]
-    source, paths = "", set[str]()
+    files = [file for file in lake.files[table] if not file.sealed]
+    sources, paths = [f"{table}_declared"], set[str]()
     if files and isinstance(lake.store, LocalStore):
         paths = {str(lake.store.root / file.path) for file in files}
         patterns = {_as_pattern(path) for path in paths}
         types = ", ".join(f"{name}: VARCHAR" for name in HIVE)
-        source = (
+        sources.append(
             f"read_parquet([{', '.join(map(_quote, sorted(patterns)))}], union_by_name = true, "
             f"hive_partitioning = true, hive_types = {{{types}}})"
         )
         paths |= patterns
-    elif files:
-        from pipeline.lake.datasets import dataset  # slow to import, and seldom needed
+        files = []
+    if files or any(file.sealed for file in lake.files[table]):
+        from pipeline.lake.datasets import datasets  # slow to import, and seldom needed
 
-        session.register(f"{table}_files", dataset(lake, table))
-        source = f"{table}_files"
-    rest = f" UNION ALL BY NAME SELECT * FROM {source}" if source else ""
-    session.execute(f"CREATE VIEW {name} AS SELECT * FROM {table}_declared{rest}")
+        sealed = [file for file in lake.files[table] if file.sealed]
+        for index, source in enumerate(datasets(lake.store, table, [*files, *sealed])):
+            session.register(f"{table}_files_{index}", source)
+            sources.append(f"{table}_files_{index}")
+    union = " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)
+    session.execute(f"CREATE VIEW {name} AS {union}")
     return paths
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.errors import LogError
 from pipeline.lake import layout
-from pipeline.lake.parquet import from_parquet
+from pipeline.lake.parquet import from_parquet, join_rows
 from pipeline.lake.store import VERIFY_HINT, Store
 from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader
 
@@ -39,7 +39,7 @@ def with_recovered_rows(store: Store, masked: MaskedSlice, number: int) -> Maske
         recovered.append(replace(found, rows=rows))
         place = found.table, found.retention_class, found.expires
         ours = parts.get(place)
-        merged = pa.concat_tables([ours.rows, rows]) if ours else rows
+        merged = join_rows([ours.rows, rows]) if ours else rows
         parts[place] = replace(found, rows=merged)
     every = tuple(parts[at] for at in sorted(parts))
     return replace(masked, header=_recount(masked.header, recovered), parts=every)
@@ -60,7 +60,7 @@ def _published(store: Store, header: SliceHeader, number: int) -> Iterator[Part]
         ):
             continue
         try:
-            rows = from_parquet(store.get(item.key))
+            rows = from_parquet(store.get(item.key), keys=store.bucket_keys)
         except (pa.ArrowException, OSError) as error:
             raise LogError(
                 f"{item.key} is no valid file", code="file-unreadable", hint=VERIFY_HINT

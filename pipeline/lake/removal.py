@@ -5,7 +5,7 @@
 3. Let the caller note what goes, before anything is gone.
 4. Publish the rows that stay in a file of their own.
 5. Commit the rewrite: what it removes is no part of the lake any more.
-6. Delete, and list again.
+6. Destroy the keys of sealed files that go, delete, and list again.
 """
 
 from collections import Counter
@@ -20,11 +20,12 @@ from pipeline.errors import LakeError
 from pipeline.lake.entries import FileEntry, Rewrite
 from pipeline.lake.layout import TMP, Bucket
 from pipeline.lake.lookup import CommittedFiles
-from pipeline.lake.parquet import from_parquet
+from pipeline.lake.parquet import from_parquet, join_rows, sealed_under
 from pipeline.lake.provenance import Origins, kept_origins, origins_of, trace_origins
 from pipeline.lake.rewriting import BucketLog, Claim, delete_all
+from pipeline.lake.sealing import KeyStore
 from pipeline.lake.store import VERIFY_HINT, Store
-from pipeline.lake.writer import NewFile, file_entry, publish_files
+from pipeline.lake.writer import NewFile, file_entry, key_folder, publish_files
 
 Flags = NDArray[np.bool_]
 
@@ -123,7 +124,13 @@ class Remover:
         # 4, 5, 6
         shrinking = [file for file in files if file.entry in going.files]
         added, origins = self._publish_kept(bucket, claim, shrinking)
-        log.finish(claim, [*going.files, *going.strays], added, origins)
+        log.finish(
+            claim,
+            [*going.files, *going.strays],
+            added,
+            origins,
+            before_delete=lambda: self._shred(bucket, (*going.files, *going.strays)),
+        )
         return self._finish_removal(going)
 
     def standing(self, bucket: Bucket) -> tuple[str, ...]:
@@ -136,9 +143,25 @@ class Remover:
         return any(item.key not in gone for item in self._store.walk(log.bucket.folder))
 
     def _finish_removal(self, going: Going) -> Going:
+        if going.came_back:
+            gone = BucketLog(self._store, going.bucket).rewrites()
+            self._shred(going.bucket, [file for rewrite in gone for file in rewrite.removed])
         delete_all(self._store, going.came_back)
         self._store.remove_empty(going.bucket.folder)
         return going
+
+    def _shred(self, bucket: Bucket, removed: Iterable[FileEntry]) -> None:
+        """Destroys the keys of removed files: copies of them, wherever they are, go with that.
+
+        Whatever else is kept for the bucket belongs to files that never came to be.
+        """
+        if not any(file.sealed for file in removed):
+            return
+        gone = _gone(BucketLog(self._store, bucket).rewrites())
+        staying = {item.key for item in self._store.walk(bucket.folder)} - gone
+        references = (sealed_under(self._store.get(key)) for key in staying)
+        keep = {reference.rpartition("/")[2] for reference in references}
+        self._store.bucket_keys.destroy(key_folder(self._store, bucket), keep)
 
     def _going(
         self, log: BucketLog, number: int, found: tuple[list[_File], list[FileEntry]]
@@ -173,12 +196,25 @@ class Remover:
             if data is None:
                 continue  # its writer has just taken it back
             if entry is not None:
-                files.append(_examine(entry, origins_of(entry, origins), data, keep))
+                files.append(self._examine(entry, origins_of(entry, origins), data, keep))
             elif self._with_strays:
-                rows = _table_of(data, INDEX)
+                rows = _table_of(data, INDEX, None)
                 count = 0 if rows is None else rows.num_rows
                 strays.append(file_entry(key, log.bucket.table, count, data))
         return files, strays
+
+    def _examine(self, entry: FileEntry, origins: Origins, data: bytes, keep: Keep | None) -> _File:
+        rows = _table_of(data, INDEX if keep is None else None, self._store.bucket_keys)
+        if rows is None:
+            if keep is not None:
+                raise LakeError(
+                    f"{entry.path} cannot be read, and rows of it may have to be kept",
+                    code="unreadable",
+                    hint=VERIFY_HINT,
+                )
+            return _File(entry, origins, None, np.zeros(0, np.bool_))
+        kept = np.zeros(rows.num_rows, np.bool_) if keep is None else keep(rows)
+        return _File(entry, origins, rows, kept)
 
     def _publish_kept(
         self, bucket: Bucket, claim: Claim, files: list[_File]
@@ -196,34 +232,18 @@ class Remover:
             f"{TMP}/{self._claim}/rewrite/{bucket.folder.replace('/', '-')}-{number:012}",
             bucket.rewritten_key(number, 0),
             bucket.table,
-            pa.concat_tables(
-                [file.rows_where(True) for file in staying], promote_options="default"
-            ),
+            join_rows([file.rows_where(True) for file in staying]),
         )
         return publish_files(self._store, [new]), {new.key: dict(origins)}
-
-
-def _examine(entry: FileEntry, origins: Origins, data: bytes, keep: Keep | None) -> _File:
-    rows = _table_of(data, INDEX if keep is None else None)
-    if rows is None:
-        if keep is not None:
-            raise LakeError(
-                f"{entry.path} cannot be read, and rows of it may have to be kept",
-                code="unreadable",
-                hint=VERIFY_HINT,
-            )
-        return _File(entry, origins, None, np.zeros(0, np.bool_))
-    kept = np.zeros(rows.num_rows, np.bool_) if keep is None else keep(rows)
-    return _File(entry, origins, rows, kept)
 
 
 def _gone(rewrites: Iterable[Rewrite]) -> set[str]:
     return {file.path for rewrite in rewrites for file in rewrite.removed}
 
 
-def _table_of(data: bytes, columns: Sequence[str] | None) -> pa.Table | None:
+def _table_of(data: bytes, columns: Sequence[str] | None, keys: KeyStore | None) -> pa.Table | None:
     """The rows of a file, with those of the columns that it has; None if it is none."""
     try:
-        return from_parquet(data, columns)
+        return from_parquet(data, columns, keys)
     except (pa.ArrowException, OSError):
         return None

@@ -4,7 +4,7 @@ One rewriter works on a bucket at a time, by a numbered log of its own as the pa
 A file name is never used twice, so a rewriter that was only frozen can do no harm.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pipeline.errors import LakeError, LostPartition
@@ -80,6 +80,7 @@ class BucketLog:
         removed: Iterable[FileEntry],
         added: Iterable[FileEntry],
         origins: Mapping[str, Mapping[str, int]] | None = None,
+        before_delete: Callable[[], None] = lambda: None,
     ) -> Rewrite:
         """Makes the rewrite part of the lake, then deletes what it removed.
 
@@ -96,6 +97,7 @@ class BucketLog:
         at("rewrite-commit.before")
         self._write_commit(entry)
         at("rewrite-commit.after")
+        before_delete()
         delete_all(self.store, [file.path for file in entry.removed])
         return entry
 

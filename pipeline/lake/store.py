@@ -20,6 +20,7 @@ from obstore.store import ObjectStore, from_url
 
 from pipeline.errors import LakeError, LostPartition
 from pipeline.lake.layout import TMP
+from pipeline.lake.sealing import DirectoryKeyStore, KeyStore, default_folder
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -38,11 +39,12 @@ class StoredObject(NamedTuple):
 class Store:
     """An object store under a prefix; every method raises `LakeError` when the store fails.
 
-    `location` is the URL or directory, for messages.
+    `location` is the URL or directory, for messages; `bucket_keys` are those of sealed files.
     """
 
     def __init__(self, objects: ObjectStore, location: str) -> None:
         self.objects, self.location = objects, location
+        self.bucket_keys: KeyStore = DirectoryKeyStore(default_folder())
 
     @staticmethod
     def open(location: str | Path, *, create: bool = False) -> "Store":

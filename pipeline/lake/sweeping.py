@@ -3,12 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from pipeline.lake.entries import FileEntry, Rewrite
 from pipeline.lake.layout import TMP, Bucket, parse_bucket, parse_rewritten
 from pipeline.lake.live import Lake, read_lake
-from pipeline.lake.parquet import from_parquet
+from pipeline.lake.parquet import from_parquet, join_rows
 from pipeline.lake.rewriting import BucketLog
 from pipeline.lake.store import Store
 from pipeline.lake.writer import NewFile, publish_files
@@ -32,8 +30,8 @@ class Rewriter:
         live = _live_in(read_lake(self.store), bucket)
         if len(live) < 2:
             return log.finish(claim, [], [])
-        rows = pa.concat_tables(
-            [from_parquet(self.store.get(file.path)) for file in live], promote_options="default"
+        rows = join_rows(
+            [from_parquet(self.store.get(file.path), keys=self.store.bucket_keys) for file in live]
         )
         number = claim.intent.number
         merged = NewFile(

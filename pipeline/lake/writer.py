@@ -13,7 +13,14 @@ from pipeline.errors import LakeError
 from pipeline.faultpoints import at
 from pipeline.lake import layout
 from pipeline.lake.entries import FileEntry
-from pipeline.lake.parquet import count_rows, from_parquet, to_parquet
+from pipeline.lake.parquet import (
+    count_rows,
+    from_parquet,
+    is_to_be_sealed,
+    sealed_under,
+    to_parquet,
+)
+from pipeline.lake.sealing import KeyStore, Seal
 from pipeline.lake.store import Store, taken_over
 from pipeline.slices import Part, SliceHeader, Table
 
@@ -70,16 +77,36 @@ def publish_files(store: Store, files: Sequence[NewFile]) -> tuple[FileEntry, ..
 
 
 def _write_aside(store: Store, file: NewFile) -> FileEntry:
-    data = to_parquet(file.rows)
+    data = _encode(store, file)
     at("tmp-write.before")
     store.put_tmp(file.tmp_key, data)
     at("tmp-write.after")
     return file_entry(file.key, file.table, file.rows.num_rows, data)
 
 
+def _encode(store: Store, file: NewFile) -> bytes:
+    """The file's bytes; rows that are to be sealed are, and their keys are kept first."""
+    bucket = layout.parse_bucket(file.key)
+    if bucket is None or not is_to_be_sealed(file.rows):
+        return to_parquet(file.rows)
+    seal = Seal(store.bucket_keys, key_folder(store, bucket))
+    data = to_parquet(file.rows, seal)
+    seal.keep()
+    return data
+
+
+def key_folder(store: Store, bucket: layout.Bucket) -> str:
+    """Where the key store keeps a bucket's keys: no two lakes share a folder."""
+    if (identity := store.get_or_none(layout.IDENTITY)) is None:
+        store.put_if_absent(layout.IDENTITY, layout.new_claim().encode())
+        identity = store.get(layout.IDENTITY)
+    return f"{identity.decode()}/{bucket.table}/{bucket.retention_class}/{bucket.expires}"
+
+
 def file_entry(key: str, table: Table, rows: int, data: bytes) -> FileEntry:
     """What a commit says about a file with these bytes."""
-    return FileEntry(key, table, rows, len(data), hashlib.sha256(data).hexdigest())
+    digest = hashlib.sha256(data).hexdigest()
+    return FileEntry(key, table, rows, len(data), digest, sealed_under(data))
 
 
 def _check(data: bytes | None, expected: FileEntry) -> None:
@@ -99,7 +126,7 @@ def _open_published(store: Store, ours: FileEntry, file: NewFile) -> FileEntry:
     data = store.get(ours.path)
     if hashlib.sha256(data).hexdigest() == ours.sha256:
         return ours
-    if not _holds_same_rows(data, file):
+    if not _holds_same_rows(data, file, store.bucket_keys):
         # Another writer of the same intent saw more or fewer records of a topic that loses some;
         # a redo takes its rows over.
         raise LakeError(
@@ -110,11 +137,11 @@ def _open_published(store: Store, ours: FileEntry, file: NewFile) -> FileEntry:
     return file_entry(ours.path, ours.table, ours.rows, data)
 
 
-def _holds_same_rows(data: bytes, file: NewFile) -> bool:
+def _holds_same_rows(data: bytes, file: NewFile, keys: KeyStore) -> bool:
     """Whether a published file has our rows, though its writer's version encoded them otherwise or
     did not know the newest columns yet."""
     try:
-        theirs = from_parquet(data)
+        theirs = from_parquet(data, keys=keys)
     except (pa.ArrowException, OSError):
         return False
     ours = from_parquet(to_parquet(file.rows))

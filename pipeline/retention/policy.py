@@ -44,7 +44,8 @@ class Placement:
     """Where a row goes and until when.
 
     `deadline_us` is epoch microseconds; `expires` names the bucket, "YYYY-MM-DDTHH" in UTC.
-    `refused`: the bucket has expired already, the row must not be written.
+    `refused`: the bucket has expired already, the row must not be written.  `sealed`: its content
+    must be stored encrypted.
     """
 
     retention_class: str
@@ -52,6 +53,7 @@ class Placement:
     expires: str
     refused: bool
     counted_from: CountedFrom
+    sealed: bool = False
 
     @property
     def clock_bounded(self) -> bool:
@@ -199,6 +201,7 @@ class Policy(_Strict):
             expires=bucket_name(expires_us),
             refused=expires_us <= now_us,
             counted_from=counted_from,
+            sealed=chosen.action == "seal-then-shred",
         )
 
     def _choose(
@@ -235,20 +238,13 @@ def load_policy(path: Path | None = None) -> Policy:
     except RulesetError as error:
         raise _unusable(error) from None
     try:
-        policy = Policy.model_validate(document.value)
+        return Policy.model_validate(document.value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         steps = [step for step in first["loc"] if step != "[key]"]
         where = ".".join(map(str, steps)) or "policy"
         reason = first["msg"].removeprefix(_BY_US)
         raise _unusable(document.error(f"{where}: {reason}", *steps)) from None
-    for name, chosen in policy.classes.items():
-        if chosen.action != "delete":
-            # Fail closed: content must not be written open where the policy wants it sealed.
-            raise _unusable(
-                document.error(f"{name}: this version cannot seal", "classes", name, "action")
-            )
-    return policy
 
 
 def parse_policy(document: bytes) -> Policy:

@@ -106,13 +106,10 @@ def test_a_policy_with_everything_survives_its_document() -> None:
     assert again == whole and again.digest == whole.digest
 
 
-def test_a_class_that_is_to_be_sealed_is_refused_rather_than_written_open(tmp_path: Path) -> None:
-    path = tmp_path / "retention.yaml"
-    path.write_text(
-        "default: a\nclasses:\n  a: {lifetime: 30d, bucket: day, action: seal-then-shred}\n"
-    )
-    with pytest.raises(UsageError, match=r"retention\.yaml:3:.*cannot seal"):
-        load_policy(path)
+def test_a_row_of_a_class_that_is_to_be_sealed_says_so() -> None:
+    classes = {"usual": {"lifetime": "30d", "bucket": "day", "action": "seal-then-shred"}}
+    assert place(policy(classes=classes)).sealed
+    assert not place(policy()).sealed
 
 
 BAD_RULES = {

@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import LakeError
 from pipeline.lake import layout
 from pipeline.lake.entries import FileEntry
-from pipeline.lake.parquet import from_parquet
+from pipeline.lake.parquet import from_parquet, sealed_under
 from pipeline.lake.proof.findings import Finding
 from pipeline.lake.proof.leaks import LeakCheck
+from pipeline.lake.sealing import CONTENT, has_keys
 from pipeline.lake.store import Store
 from pipeline.lake.tables import DECLARED
 
@@ -74,7 +76,7 @@ def check_file(store: Store, task: FileTask, leaks: LeakCheck | None) -> FileRes
     if hashlib.sha256(data).hexdigest() != task.entry.sha256:
         _found(result, task, "file-changed", f"{len(data)} bytes of {task.entry.size_bytes}")
     try:
-        rows = from_parquet(data)
+        rows, leaks = _read(store, data, leaks)
     except (pa.ArrowException, OSError):
         _found(result, task, "file-unreadable", "", count=task.entry.rows)
         return result
@@ -88,6 +90,19 @@ def check_file(store: Store, task: FileTask, leaks: LeakCheck | None) -> FileRes
     if leaks is not None and task.entry.table == "events":
         _check_leaks(result, task, rows, leaks)
     return result
+
+
+def _read(store: Store, data: bytes, leaks: LeakCheck | None) -> tuple[pa.Table, LeakCheck | None]:
+    """The rows, and what can be asked of them: sealed content without its keys reads as null."""
+    reference = sealed_under(data)
+    if not reference or has_keys(store.bucket_keys, reference):
+        return from_parquet(data, keys=store.bucket_keys), leaks
+    schema = pq.read_schema(pa.BufferReader(data))
+    rows = from_parquet(data, [name for name in schema.names if name not in CONTENT])
+    for index, column in enumerate(schema):
+        if column.name in CONTENT:
+            rows = rows.add_column(index, column, pa.nulls(rows.num_rows, column.type))
+    return rows, None
 
 
 def _has_declared_schema(found: pa.Schema, declared: pa.Schema) -> bool:
