@@ -7,6 +7,7 @@ Rules are written once, as RE2 patterns.  The scanning engines want them in othe
 import string
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from redactors.errors import RulesetError
@@ -94,6 +95,7 @@ def over_bytes(pattern: str, rule_id: str) -> bytes:
     return pattern.encode()
 
 
+@lru_cache(maxsize=1024)  # each rule's pattern is asked for several times
 def _parsed(pattern: str, rule_id: str) -> "tuple[_Parser, Node]":
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise RulesetError(f"{rule_id}: pattern is longer than {MAX_PATTERN_LENGTH} characters")

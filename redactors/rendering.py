@@ -1,5 +1,7 @@
 """How the leaves of a pattern are written in the syntax that hyperscan takes."""
 
+from functools import lru_cache
+
 
 def count_as_text(low: int, high: int | None) -> str:
     """A repetition of `low` to `high` times (None: any number), as short as the syntax has it."""
@@ -11,6 +13,7 @@ def count_as_text(low: int, high: int | None) -> str:
     return f"{{{low}}}" if low == high else f"{{{low},{high}}}"
 
 
+@lru_cache(maxsize=4096)  # a ruleset has a hundred thousand leaves and few different ones
 def bytes_as_text(mask: int) -> str:
     """A set of byte values (bit `n` of `mask`: byte `n`) as one character or a class."""
     members = [byte for byte in range(256) if mask >> byte & 1]
