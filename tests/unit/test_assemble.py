@@ -90,6 +90,14 @@ def test_a_tick_that_is_repeated_after_its_commit_changes_nothing(
     assert {item.key for item in store.walk("")} == before
 
 
+def test_what_is_assembled_again_before_its_commit_is_the_same(ingest: Ingest) -> None:
+    """A runner may lose what it was handed and ask once more."""
+    ingest.take_all([START])
+    passing = tick(1, NOW_US + TIMEOUT_US)
+    first, again = (ingest._assembler.assemble(passing) for _ in range(2))
+    assert first is not None and first == again
+
+
 def test_runs_attempts_and_children_are_told_apart(ingest: Ingest) -> None:
     child = {"run_id": "child", "parent_run_id": "run", "sequence": 0}
     events: list[dict[str, Any]] = [
