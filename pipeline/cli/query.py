@@ -34,6 +34,9 @@ def query(
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="Read only this retention class.")
     ] = None,
+    purpose: Annotated[
+        str | None, typer.Option(help="What for; some classes demand it. It is written down.")
+    ] = None,
 ) -> None:
     """Ask the lake in SQL (DuckDB); only committed files are read, and nothing is written.
 
@@ -47,7 +50,7 @@ def query(
     from pipeline.lake import open_lake, rendering
     from pipeline.lake.commits import system_clock_us
     from pipeline.lake.query import query as run
-    from pipeline.retention import exports, showing
+    from pipeline.retention import access, exports, showing
     from pipeline.retention.copies import Copier
 
     if tables:
@@ -60,6 +63,9 @@ def query(
     if as_json and as_csv:
         raise UsageError("both --json and --csv were given", code="usage", hint="choose one")
     opened = exports.of_classes(open_lake(lake), tuple(classes or ()))
+    access.note_read(
+        opened, now_us=system_clock_us(), by=getpass.getuser(), command="query", purpose=purpose
+    )
     if to is not None:
         copier = Copier(opened.store, getpass.getuser(), platform.node(), system_clock_us)
         copy = exports.export_query(opened, sql, to, copier)

@@ -3,9 +3,12 @@
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from pipeline.lake.live import Lake
 
 runs_app = typer.Typer(no_args_is_help=True)
 
@@ -13,6 +16,10 @@ LakeOption = Annotated[
     str, typer.Option("--lake", envvar="REDACTORY_LAKE", help="Directory or s3:// prefix.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+PurposeOption = Annotated[
+    str | None,
+    typer.Option("--purpose", help="What for; some classes demand it. It is written down."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -56,19 +63,25 @@ def show(
     html: Annotated[
         Path | None, typer.Option(help="Write one self-contained page instead.")
     ] = None,
+    purpose: PurposeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a run: how complete its record is, and its steps."""
+    """Show a run: how complete its record is, and its steps.
+
+    A page written with --html is a copy: the sweep removes it with the first of the run's rows.
+    """
     from pipeline.lake.live import open_lake
     from pipeline.lake.rendering import plain
     from pipeline.records.reading import read_run
     from pipeline.records.show import run_as_dict, run_lines
 
-    view, now_us = read_run(open_lake(lake), run_id), time.time_ns() // 1_000
+    opened, now_us = open_lake(lake), time.time_ns() // 1_000
+    _note_read(opened, "runs show", run_id, purpose, now_us)
+    view = read_run(opened, run_id)
     if html is not None:
         from pipeline.records.page import page
 
-        html.write_text(page(view, now_us), encoding="utf-8")
+        _export(opened, html, page(view, now_us))
         typer.echo(f"wrote {html}", err=True)
     elif as_json:
         typer.echo(json.dumps(plain(run_as_dict(view, now_us)), ensure_ascii=False))
@@ -83,6 +96,7 @@ def trace(
     decision: Annotated[
         str | None, typer.Option(help="Event id of a decision (default: the run's last one).")
     ] = None,
+    purpose: PurposeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Follow a decision back to the task that set it off; exit code 1 where the trace breaks."""
@@ -91,8 +105,9 @@ def trace(
     from pipeline.records.show import trace_lines
     from pipeline.records.trace import trace as run
 
-    opened = open_lake(lake)
-    view, now_us = read_run(opened, run_id), time.time_ns() // 1_000
+    opened, now_us = open_lake(lake), time.time_ns() // 1_000
+    _note_read(opened, "runs trace", run_id, purpose, now_us)
+    view = read_run(opened, run_id)
     hops = run(view, lambda other: read_run(opened, other), decision, now_us)
     if as_json:
         typer.echo(json.dumps([hop.as_dict() for hop in hops], ensure_ascii=False, indent=1))
@@ -100,3 +115,24 @@ def trace(
         typer.echo("\n".join(trace_lines(hops)))
     if not hops[-1].holds:
         raise typer.Exit(1)
+
+
+def _note_read(lake: "Lake", command: str, run_id: str, purpose: str | None, now_us: int) -> None:
+    import getpass
+
+    from pipeline.retention.access import note_read
+
+    by = getpass.getuser()
+    note_read(lake, now_us=now_us, by=by, command=command, purpose=purpose, run=run_id)
+
+
+def _export(lake: "Lake", path: Path, page: str) -> None:
+    import getpass
+    import platform
+
+    from pipeline.lake.commits import system_clock_us
+    from pipeline.retention.copies import Copier, first_deadline_us
+
+    deadline_us = first_deadline_us(file for files in lake.files.values() for file in files)
+    copier = Copier(lake.store, getpass.getuser(), platform.node(), system_clock_us)
+    copier.export(path, "html", deadline_us or 0, lambda file: file.write(page.encode()))

@@ -58,7 +58,7 @@ class Copier:
     clock_us: Callable[[], int]
 
     def export(
-        self, path: Path, kind: Kind, deadline_us: int, write: Callable[[BinaryIO], None]
+        self, path: Path, kind: Kind, deadline_us: int, write: Callable[[BinaryIO], object]
     ) -> Copy:
         """Makes a copy in a new file (0600): entered, written, flushed, finished.
 

@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 import typer
-from lake_samples import BUCKET, ingest, masked_slice, rows
+from lake_samples import BUCKET, DIGEST, ingest, masked_slice, rows
 from typer.testing import CliRunner
 
 from pipeline.cli import query as query_command
 from pipeline.errors import UsageError
 from pipeline.lake import Store, open_lake
+from pipeline.lake.documents import store_policy
 from pipeline.lake.parquet import to_parquet
 from pipeline.lake.query import query
+from pipeline.retention.policy import load_policy
 
 app = typer.Typer()
 query_command.register(app)
@@ -23,6 +25,7 @@ def lake(tmp_path: Path) -> Path:
     """Twenty events in two buckets, two dead letters."""
     path = tmp_path / "it's a [lake]*"
     store = Store.open(path, create=True)
+    store_policy(store, DIGEST, load_policy().document)
     ingest(store, masked_slice(0, 12, expires=(BUCKET, "2026-10-22T00"), dead=[3]))
     ingest(store, masked_slice(12, 22, dead=[15]))
     return path
@@ -132,6 +135,7 @@ def test_csv_output_quotes_what_needs_it(lake: Path) -> None:
 
 def test_a_terminal_gets_no_control_characters_from_stored_text(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "lake", create=True)
+    store_policy(store, DIGEST, load_policy().document)
     ingest(store, masked_slice(0, 1, columns={"body": '"\x1b]0;title\x07 [bold]\x9b31m"'}))
     result = CliRunner().invoke(app, ["FROM events SELECT body", "--lake", str(tmp_path / "lake")])
     assert "\\x1b]0;title\\x07 [bold]\\x9b31m" in result.stdout

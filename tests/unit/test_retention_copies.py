@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from lake_samples import BUCKET, NOW_US, ingest, masked_slice
+from lake_samples import BUCKET, DIGEST, NOW_US, ingest, masked_slice
 from typer.testing import CliRunner
 
 from pipeline.cli.main import app
 from pipeline.errors import UsageError
+from pipeline.lake.documents import store_policy
 from pipeline.lake.layout import Bucket, new_claim
 from pipeline.lake.live import read_lake
 from pipeline.lake.store import Store
@@ -19,6 +20,7 @@ from pipeline.retention.exports import export_query, of_classes
 from pipeline.retention.holds import Holds
 from pipeline.retention.ledger import Receipt
 from pipeline.retention.plan import plan_retention
+from pipeline.retention.policy import load_policy
 from pipeline.retention.survey import survey
 from pipeline.retention.sweep import Sweeper
 
@@ -32,6 +34,7 @@ run = CliRunner().invoke
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = Store.open(tmp_path / "lake", create=True)
+    store_policy(store, DIGEST, load_policy().document)
     ingest(store, masked_slice(0, 8, expires=(BUCKET, NEXT)))
     return store
 
