@@ -50,7 +50,9 @@ def main() -> None:
 def produce(bootstrap: str, count: int) -> None:
     """Fills the topic."""
     from pipeline.emitter import Emitter
+    from pipeline.kafka import ensure_topic
 
+    ensure_topic(bootstrap, "bench")
     with Emitter(bootstrap, "bench") as emitter:
         for event in events(count, 1, time.time_ns() // 1000):
             emitter.emit(event)
