@@ -17,6 +17,7 @@ from redactors.masks import Masks
 from redactors.pattern import is_nullable, longest, over_bytes, parse
 from redactors.ruleset import FieldRule, Recognizer, Rule, Ruleset
 from redactors.scopes import Scopes
+from redactors.screen import Screen
 from redactors.validators import validator
 from redactors.validators.entropy import entropy_bits
 
@@ -73,6 +74,7 @@ class Compiled:
     kept: Scopes
     secret_rules: frozenset[str]  # ids of the pattern rules for secrets
     recognizers: Any  # a `presidio.Recognizers`, or None
+    screen: Screen | None  # None: no text is passed on unexamined
 
 
 def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
@@ -83,6 +85,7 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
     kinds = ("secret", "pii") if masks.keyed else ("secret",)
     matchers = tuple(matcher_of(rule) for rule in ruleset.rules if rule.kind in kinds)
     fields = [field for field in ruleset.fields if field.kind in kinds]
+    recognizers = _recognizers([r for r in ruleset.recognizers if r.kind in kinds], masks)
     signals = _signals(fields)
     numbered = [(m.rule.id, decoded_patterns(m.rule.pattern, m.rule.id)) for m in matchers]
     scanned = [
@@ -102,7 +105,8 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
         ),
         kept=Scopes(scope for keep in ruleset.keep for scope in keep.scope),
         secret_rules=frozenset(m.rule.id for m in matchers if m.rule.kind == "secret"),
-        recognizers=_recognizers([r for r in ruleset.recognizers if r.kind in kinds], masks),
+        recognizers=recognizers,
+        screen=None if recognizers else Screen([m.rule for m in matchers], fields, masks.labels),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from redactors.pattern import (
     Anchor,
+    Bytes,
     Choice,
     Node,
     Repeat,
@@ -23,11 +24,45 @@ from redactors.pattern import (
 )
 
 MAX_BRANCHES: Final = 256
+_TELLING_RUN: Final = 20
+_TELLING_LETTERS: Final = 3
 
 
 def decoded_patterns(pattern: str, rule_id: str) -> list[str]:
     """What to scan decoded text for: a match of `pattern` holds one of these that ends in it."""
     return [render(_ends_trimmed(branch)) for branch in _branches(parse(pattern, rule_id))]
+
+
+def beginning(tree: Node) -> str:
+    """What to scan for to learn whether `tree` matches anywhere: as much of it as tells."""
+    return render(_ends_trimmed(_shortened(tree)))
+
+
+def _shortened(tree: Node) -> Node:
+    """`tree` up to a long run after some letters, and of that run as much as tells."""
+    items: list[Node] = []
+    letters = 0
+    for item in tree.items if isinstance(tree, Sequence) else (tree,):
+        if isinstance(item, Repeat) and item.low > _TELLING_RUN and letters >= _TELLING_LETTERS:
+            return joined([*items, Repeat(item.item, _TELLING_RUN, _TELLING_RUN)])
+        items.append(item)
+        letters += _letters(item)
+    return tree
+
+
+def _letters(node: Node) -> int:
+    """How many bytes of any match are given, but for their case."""
+    match node:
+        case Bytes(mask):
+            return int(mask.bit_count() <= 2)
+        case Anchor():
+            return 0
+        case Sequence(items):
+            return sum(map(_letters, items))
+        case Choice(options):
+            return min(map(_letters, options))
+        case Repeat(item, low, _):
+            return low * _letters(item)
 
 
 def _branches(tree: Node) -> list[Node]:

@@ -33,7 +33,7 @@ class Masks:
     """Writes masks under the current key and recognises those of every key in the ring."""
 
     def __init__(self, labels: Iterable[str], keys: KeyRing | None) -> None:
-        self._labels = {*labels, ID_LABEL, BLOB_LABEL, SUBJECT_LABEL}
+        self.labels: Final = frozenset({*labels, ID_LABEL, BLOB_LABEL, SUBJECT_LABEL})
         self._keys = keys
 
     @property
@@ -94,7 +94,7 @@ class Masks:
     def _genuine(self, match: re.Match[str]) -> bool:
         label, key_id, name, checksum = match.groups()
         if key_id is None:
-            return label in self._labels
+            return label in self.labels
         if self._keys is None or key_id not in self._keys.keys:
             return False
         return self._checksum(key_id, label, name) == checksum
