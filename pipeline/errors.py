@@ -5,6 +5,7 @@ PipelineError                 exit code 3: could not do it
 ├── InputError                a file to emit is not what its format says: names file and line
 ├── BrokerError               the broker is away, refuses us, or has not the topic
 ├── LakeError                 the lake cannot be read or written (permissions, space, store)
+│   ├── LakeUnusable          its disk is full, read-only or closed to us: stop, do not retry
 │   └── LostPartition         another writer owns the partition: stop, do not retry
 ├── TooManyDeadLetters        too many messages are no events: stop rather than bin a topic
 ├── LogError                  the commit log contradicts itself or the topic
@@ -45,6 +46,10 @@ class BrokerError(PipelineError):
 
 class LakeError(PipelineError):
     pass
+
+
+class LakeUnusable(LakeError):
+    is_final: ClassVar[bool] = True
 
 
 class LostPartition(LakeError):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from obstore import exceptions
 from obstore.store import ObjectStore, from_url
 
-from pipeline.errors import LakeError, LostPartition
+from pipeline.errors import LakeError, LakeUnusable, LostPartition
 from pipeline.lake.layout import TMP
 from pipeline.lake.sealing import DirectoryKeyStore, KeyStore, default_folder
 
@@ -213,6 +213,7 @@ def lake_errors() -> Iterator[None]:
 
 
 def _from_errno(number: int) -> LakeError:
-    fallback = ("io", f"the lake's disk failed ({os.strerror(number)})", "check the disk")
-    code, message, hint = _BY_ERRNO.get(number, fallback)
-    return LakeError(message, code=code, hint=hint)
+    if number in _BY_ERRNO:
+        code, message, hint = _BY_ERRNO[number]
+        return LakeUnusable(message, code=code, hint=hint)
+    return LakeError(f"the lake's disk failed ({os.strerror(number)})", code="io", hint="check it")

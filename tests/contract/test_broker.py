@@ -105,7 +105,7 @@ def test_an_interrupted_start_leaves_nothing_running(tmp_path: Path, free_port: 
     before = set(psutil.Process().children())
     with pytest.raises(KeyboardInterrupt):
         broker.start(tmp_path / "broker", free_port(), interrupt)
-    assert set(psutil.Process().children()) == before
+    assert set(psutil.Process().children()) <= before
     assert broker.find(tmp_path / "broker") is None
 
 
