@@ -1,0 +1,260 @@
+"""Two years of events over every class, by a clock that is passed in: late events, producers' wrong
+clocks, holds, a shorter policy, crashed sweeps.  At every step no row past its deadline is readable
+and none is gone early; at the end every removal has a receipt and a tombstone.
+
+One seed gives one history; the long form walks every hour.
+"""
+
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lake_samples import event, header
+
+from pipeline import faultpoints
+from pipeline.lake.commits import SliceCommitter
+from pipeline.lake.layout import new_claim, parse_bucket
+from pipeline.lake.live import read_lake
+from pipeline.lake.sealing import ENVIRONMENT
+from pipeline.lake.store import Store
+from pipeline.lake.sweeping import Rewriter
+from pipeline.lake.verify import Checks, verify
+from pipeline.retention.holds import Rows, add_hold, read_holds, release_hold
+from pipeline.retention.ledger import Ledger
+from pipeline.retention.policy import DAY_US, HOUR_US, Policy
+from pipeline.retention.sweep import Sweeper
+from pipeline.retention.tombstones import read_tombstones
+from pipeline.slices import MaskedSlice, Part
+from schemas.parquet import EVENTS
+
+START_US = 1_830_000_000_000_000  # 2027-12-28: a leap year and two year ends lie ahead
+YEARS = 2
+STRUCTURE = Checks(leaks=False, newer=False, processes=1)
+CRASHES = (
+    "removal-intent.before", "removal-intent.after", "rewrite-intent.after",
+    "rewrite-commit.before", "rewrite-commit.after", "remove.after", "receipt.before",
+    "publish.after", "entry-link.before", "entry-link.after",
+)  # fmt: skip
+
+
+class Killed(BaseException):
+    """Stands for `kill -9`: nothing after it runs."""
+
+
+def policy(debug: str, default: str) -> Policy:
+    return Policy.model_validate(
+        {
+            "default": "default",
+            "classes": {
+                "debug": {"lifetime": debug, "bucket": "hour"},
+                "default": {"lifetime": default, "bucket": "day"},
+                "sealed": {"lifetime": "90d", "bucket": "day", "action": "seal-then-shred"},
+                "legal": {"lifetime": "400d", "bucket": "day"},
+            },
+        }
+    )
+
+
+@dataclass
+class World:
+    """What is true: each stored row's bucket, deadline and class, by offset."""
+
+    store: Store
+    random: random.Random
+    now_us: int = START_US
+    policy: Policy = field(default_factory=lambda: policy("3d", "30d"))
+    next_offset: int = 0
+    deadlines: dict[int, int] = field(default_factory=dict)
+    bucket_us: dict[int, int] = field(default_factory=dict)
+    runs: dict[int, str] = field(default_factory=dict)
+    classes: dict[int, str] = field(default_factory=dict)
+    crashes: int = 0
+
+    def write(self, count: int) -> None:
+        """One slice; a row whose bucket has ended is refused, as the masker would."""
+        rows: dict[tuple[str, str], list[dict[str, object]]] = {}
+        start, refused = self.next_offset, 0
+        for offset in range(start, start + count):
+            name = self.random.choice(["debug", "default", "default", "sealed", "legal"])
+            late_us = self.random.choice([0, 0, 0, HOUR_US, 2 * DAY_US, 40 * DAY_US, -3 * DAY_US])
+            placed = self.policy.place(self.now_us - late_us, None, name, self.now_us)
+            if placed.refused:
+                refused += 1
+                continue
+            run = f"run-{offset % 7}"
+            row = event(
+                offset,
+                run_id=run,
+                occurred_at=self.now_us - late_us,
+                ingested_at=self.now_us,
+                deadline=placed.deadline_us,
+                retention_from=placed.counted_from,
+            )
+            rows.setdefault((placed.retention_class, placed.expires), []).append(row)
+            self.deadlines[offset], self.runs[offset] = placed.deadline_us, run
+            self.bucket_us[offset] = self.policy.classes[name].bucket_us
+            self.classes[offset] = name
+        self.next_offset = start + count
+        self._commit(start, rows, refused)
+
+    def _commit(
+        self, start: int, rows: dict[tuple[str, str], list[dict[str, object]]], refused: int
+    ) -> None:
+        parts = []
+        for (name, expires), listed in sorted(rows.items()):
+            schema = EVENTS.with_metadata({"sealed": ""}) if name == "sealed" else EVENTS
+            table = pa.Table.from_pylist(listed, schema=schema)
+            parts.append(Part("events", name, expires, table))
+        counts = {"events": self.next_offset - start - refused, "refused": refused}
+        about = header(start, self.next_offset, now_us=self.now_us, counts=counts)
+        writer = SliceCommitter(self.store, new_claim(), lambda: self.now_us)
+        written = writer.write(MaskedSlice(about, tuple(parts)))
+        assert written is not None
+        writer.commit(written)
+
+    def sweep(self, *, may_crash: bool) -> None:
+        """One sweep; one in five is killed somewhere, and run again as the next would be."""
+        if may_crash and self.random.random() < 0.2:
+            faultpoints.install(self._kill())
+            with suppress(Killed):
+                self._sweep()
+            faultpoints.install(None)
+        self._sweep()
+
+    def _kill(self):  # type: ignore[no-untyped-def]
+        point, left = self.random.choice(CRASHES), self.random.randint(1, 3)
+
+        def act(name: str) -> None:
+            nonlocal left
+            left -= name == point
+            if name == point and left == 0:
+                self.crashes += 1
+                raise Killed
+
+        return act
+
+    def _sweep(self) -> None:
+        receipt = Sweeper(self.store, new_claim(), "tester", lambda: self.now_us).sweep()
+        assert receipt is None or receipt.is_complete
+
+    def held(self, offset: int) -> bool:
+        """Whether a hold in force names the row."""
+        return any(
+            (not hold.runs or self.runs[offset] in hold.runs)
+            and (not hold.classes or self.classes[offset] in hold.classes)
+            for hold in read_holds(self.store).active
+        )
+
+    def check(self) -> None:
+        """By plain readers of the folder: nothing overdue is there, nothing early is gone."""
+        found = (
+            set(_by_pyarrow(self.store)) if self.random.random() < 0.5 else _by_duckdb(self.store)
+        )
+        for offset, deadline_us in self.deadlines.items():
+            bucket_start_us = deadline_us - deadline_us % self.bucket_us[offset]
+            if offset in found:
+                assert deadline_us > self.now_us or self.held(offset), offset
+            elif not self.held(offset):
+                assert bucket_start_us <= self.now_us, offset
+
+
+def _files(store: Store) -> list[Path]:
+    return sorted(Path(store.location, "events").rglob("*.parquet"))
+
+
+def _by_pyarrow(store: Store) -> Iterator[int]:
+    for path in _files(store):
+        yield from pq.ParquetFile(path).read(columns=["kafka_offset"])["kafka_offset"].to_pylist()
+
+
+def _by_duckdb(store: Store) -> set[int]:
+    if not (files := _files(store)):
+        return set()
+    sql = "SELECT kafka_offset FROM read_parquet(?)"
+    return {row[0] for row in duckdb.execute(sql, [list(map(str, files))]).fetchall()}
+
+
+def live_through(world: World, step_us: int, years: int) -> None:
+    """Walks the clock; every step may write, hold, release, merge or change the policy."""
+    end_us = START_US + years * 366 * DAY_US
+    about = {"by": "tester", "reason": "case", "owner": "legal", "review_on": "2030-01-01"}
+    while world.now_us < end_us:
+        drawn = world.random.random()
+        if drawn < 0.25:
+            world.write(world.random.randint(1, 12))
+        elif drawn < 0.27:
+            run = f"run-{world.random.randrange(7)}"
+            name = world.random.choice([(), ("debug",), ("default",)])
+            add_hold(world.store, Rows(runs=(run,), classes=name), now_us=world.now_us, **about)
+        elif drawn < 0.30 and (active := read_holds(world.store).active):
+            number = world.random.choice(active).number
+            release_hold(world.store, number, now_us=world.now_us, by="tester", reason="closed")
+        elif drawn < 0.32:
+            rewriter = Rewriter(world.store, new_claim(), world.now_us)
+            files = read_lake(world.store).files["events"]
+            buckets = sorted({bucket for file in files if (bucket := parse_bucket(file.path))})
+            for bucket in buckets[:2]:
+                rewriter.compact(bucket)
+        elif drawn < 0.325:
+            world.policy = policy(*world.random.choice([("24h", "7d"), ("3d", "30d")]))
+        world.now_us += step_us
+        world.sweep(may_crash=True)
+        world.check()
+
+
+def check_the_end(world: World) -> None:
+    """Everything accounted for: log, receipts, tombstones."""
+    codes = {found.code for found in verify(world.store.location, STRUCTURE).findings}
+    assert codes <= {"document-missing", "row-misplaced"}, codes
+    ledger = Ledger(world.store, "")
+    assert ledger.check() == ()
+    receipts = [receipt for _, receipt in ledger.entries() if receipt is not None]
+    receipted = sorted(
+        (each.table, each.retention_class, each.expires, number)
+        for receipt in receipts
+        for each in receipt.buckets
+        for number in each.rewrites
+    )
+    removals = sorted(
+        (each.table, each.retention_class, each.expires, each.number)
+        for each in read_lake(world.store).rewrites
+        if each.removed and each.purpose != "compact"
+    )
+    tombstones = list(read_tombstones(world.store))
+    buried = sorted((t.table, t.retention_class, t.expires, t.number) for t in tombstones)
+    assert receipted == removals == buried
+    left = len(set(_by_pyarrow(world.store)))
+    assert sum(tombstone.rows for tombstone in tombstones) == len(world.deadlines) - left
+    assert world.crashes > 0 and tombstones
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> World:
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "keys"))
+    return World(Store.open(tmp_path / "lake", create=True), random.Random(request.param))
+
+
+@pytest.mark.parametrize("world", [1, 2], indirect=True)
+def test_two_years_in_steps_of_days_keep_every_deadline(world: World) -> None:
+    try:
+        live_through(world, 5 * DAY_US + 7 * HOUR_US, YEARS)
+    finally:
+        faultpoints.install(None)
+    check_the_end(world)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("world", [3], indirect=True)
+def test_two_years_hour_by_hour_keep_every_deadline(world: World) -> None:
+    try:
+        live_through(world, HOUR_US, YEARS)
+    finally:
+        faultpoints.install(None)
+    check_the_end(world)
