@@ -97,7 +97,7 @@ class Redactor:
         kept: dict[str, str] = {}
         redactions: list[Redaction] = []
         for index, (column, value) in enumerate(columns.items()):
-            stays = index not in secret and _IDENTIFIER.fullmatch(value)
+            stays = not value or (index not in secret and _IDENTIFIER.fullmatch(value))
             kept[column] = value if stays else self.pseudonym(value, ID_LABEL)
             if kept[column] != value:
                 action = "hash" if self._keys else "mask"

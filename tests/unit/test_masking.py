@@ -34,10 +34,13 @@ def _mask(masker: Masker, value: bytes, headers: tuple[str, ...] = ()) -> Any:
     return masker.mask(Message(1, NOW_US, b"run-1", value, headers), AT, NOW_US)
 
 
-COLUMNS = "event_id run_id parent_run_id retry_of name call_id idempotency_key retention_class ruleset kind"
+COLUMNS = (
+    "event_id", "run_id", "parent_run_id", "retry_of", "name", "call_id", "idempotency_key",
+    "retention_class", "ruleset", "kind",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("column", COLUMNS.split())
+@pytest.mark.parametrize("column", COLUMNS)
 def test_a_secret_in_a_column_is_in_no_row(masker: Masker, secret: str, column: str) -> None:
     result = _mask(masker, encode(dataclasses.replace(PLAIN, **{column: secret})))
     assert isinstance(result, MaskedEvent)
@@ -53,6 +56,10 @@ def test_a_secret_in_what_a_producer_declares_is_in_no_row(
     result = _mask(masker, encode(event))
     assert isinstance(result, MaskedEvent)
     assert secret not in repr(result)
+
+
+def test_an_event_with_nothing_to_hide_has_no_redactions(masker: Masker) -> None:
+    assert _mask(masker, encode(PLAIN)).redactions == ()
 
 
 def test_what_a_producer_declares_truly_stands_in_the_row(masker: Masker) -> None:
