@@ -24,7 +24,7 @@ from redactors.pattern import (
 )
 
 MAX_BRANCHES: Final = 256
-_TELLING_RUN: Final = 20
+_TELLING_RUN: Final = 40
 _TELLING_LETTERS: Final = 3
 
 

@@ -272,7 +272,8 @@ class _Parser:
                 others += self._text[self.at]
                 self.at += 1
         self.at += 1
-        single = Bytes(_folded(ALL & ~mask if negated else mask, flags))
+        mask = _folded(mask, flags)  # first: what is not a letter is not its capital either
+        single = Bytes(ALL & ~mask if negated else mask)
         if not others:
             return single
         if negated:
