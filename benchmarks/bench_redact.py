@@ -31,6 +31,7 @@ WORDS = (
     *("handler", "module", "method", "index", "cluster", "timeout", "retry", "cache", "status"),
     *("report", "invoice", "parcel", "carrier", "warehouse", "label", "driver", "route", "depot"),
 )
+PEERS = {"kingfisher scan": "kingfisher_sdk", "Presidio patterns": "presidio_analyzer"}
 TARGETS = {"orjson round trip": 0.2, "kingfisher scan": 1.3, "Presidio patterns": 500.0}
 
 
@@ -98,13 +99,18 @@ def contenders(redactor: Redactor) -> Iterator[tuple[str, Callable[[str], object
     """Name, what it does with one event, and the share of the events that it is given."""
     yield "redactory", redactor.redact_json, 1.0
     yield "orjson round trip", lambda text: orjson.dumps(orjson.loads(text)), 1.0
-    if importlib.util.find_spec("kingfisher_sdk"):
+    if importlib.util.find_spec(PEERS["kingfisher scan"]):
         import kingfisher_sdk
 
         scanner = kingfisher_sdk.Scanner(kingfisher_sdk.Rules(), base64=False)
         yield "kingfisher scan", scanner.scan, 1.0
-    if importlib.util.find_spec("presidio_analyzer"):
+    if importlib.util.find_spec(PEERS["Presidio patterns"]):
         yield "Presidio patterns", presidio_patterns(), 0.02
+
+
+def absent() -> list[str]:
+    """The peers that cannot be run here."""
+    return [name for name, package in PEERS.items() if importlib.util.find_spec(package) is None]
 
 
 def presidio_patterns() -> Callable[[str], object]:
@@ -201,6 +207,7 @@ def main() -> None:
         "# Redaction speed", "", f"{given.events} events, {given.rounds} rounds, one core.", "",
         *table("Mixed events, 13 % with something to mask", mixed),
         *table("Clean events", clean),
+        *(f"Absent, as its package is not installed: {name}.\n" for name in absent()),
         f"Start (load, prove and compile all rules): {start_s:.2f} s.",
         f"Memory: {before:,} KB after one pass, {after:,} KB after four.",
     ]  # fmt: skip
