@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
@@ -18,6 +19,7 @@ from pipeline.lag import LagWatch
 from pipeline.opening import check_start
 from pipeline.retention.schedule import SweepSchedule
 from pipeline.supervisor import IngestReport, Supervisor
+from redactors import load_or_create_keys
 
 PLAIN_EVERY_S = 10.0
 
@@ -28,8 +30,11 @@ def run_with_progress(config: IngestConfig, workers: int, *, sweeping: bool) -> 
     With `sweeping`, what reaches its deadline meanwhile is removed.  Raises a PipelineError (or
     RedactorsError for rules and keys) if it cannot start or go on.
     """
-    partitions = check_start(config)
     console = Console(stderr=True)
+    ring, created = load_or_create_keys(Path(config.keys) if config.keys else None)
+    if created:
+        console.print(f"made key {ring.current} in your key file: keep it, masks are made with it")
+    partitions = check_start(config)
     sweeps = SweepSchedule(config, console.print) if sweeping else nullcontext()
     with LagWatch(config, partitions) as lag, _shown(console) as show, sweeps:
         started_s = time.monotonic()

@@ -160,6 +160,7 @@ def test_no_canary_is_left_on_any_disk(
         HOME=str(work),
     )
     assert done.returncode == 0, done.stderr
+    assert "made key" in done.stderr
     rows = query(lake, "SELECT body, redactions FROM events")
     assert len(rows) == 100
     everything = [done.stdout, done.stderr, *map(json.dumps, rows)]
