@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from functools import cache
 
 import pytest
@@ -161,3 +162,29 @@ def plain_event(source: random.Random) -> str:
 def test_screened_or_not_a_hundred_thousand_variants_come_out_the_same() -> None:
     source = random.Random(20_260_501)
     assert not [body for body in (variant(source) for _ in range(100_000)) if differs(body)]
+
+
+def laid_out(name: str, value: str) -> tuple[object, ...]:
+    """The ways in which a name may stand over its value."""
+    return (
+        {name: value},
+        {name: ["harmless", value]},
+        {"a": 1, name: ["z", ["y", value]]},
+        {name: {"value": value}},
+        {name: [{"id": 3, "v": value}]},
+        {"headers": [{"name": name, "value": value}]},
+        {"args": [name, value]},
+    )
+
+
+def test_a_name_over_its_value_is_seen_however_the_two_are_laid_out() -> None:
+    changed = 0
+    for example in planted():
+        name, _, value = (part.strip(" '\"") for part in re.split("([:=]|$)", example, maxsplit=1))
+        if not name or not value:
+            continue
+        for document in laid_out(name, value):
+            body = json.dumps(document)
+            assert not differs(body)
+            changed += bool(redactor().redact_json(body).redactions)
+    assert changed > 1000
