@@ -22,6 +22,9 @@ from pipeline.supervisor import IngestReport, Supervisor
 from redactors import load_or_create_keys
 
 PLAIN_EVERY_S = 10.0
+"""How often a plain line is printed; that it waits, or does so no more, is printed at once."""
+
+WAITING = "waiting for"
 
 
 def run_with_progress(config: IngestConfig, workers: int, *, sweeping: bool) -> IngestReport:
@@ -66,7 +69,7 @@ def print_report(report: IngestReport, as_json: bool) -> None:
 
 def _line(report: IngestReport, lag: int | None, elapsed_s: float) -> str:
     if report.waiting:
-        return f"waiting for {report.waiting}"
+        return f"{WAITING} {report.waiting}"
     events = report.counts["events"]
     parts = [
         f"{events:,} events",
@@ -87,12 +90,13 @@ def _shown(console: Console) -> Iterator[Callable[[str], None]]:
         with Live(console=console, refresh_per_second=4) as live:
             yield lambda line: live.update(Text(line))
         return
-    last_s = -PLAIN_EVERY_S
+    last_s, was_waiting = -PLAIN_EVERY_S, False
 
     def plain(line: str) -> None:
-        nonlocal last_s
-        if time.monotonic() - last_s >= PLAIN_EVERY_S:
-            last_s = time.monotonic()
+        nonlocal last_s, was_waiting
+        waits = line.startswith(WAITING)
+        if waits != was_waiting or time.monotonic() - last_s >= PLAIN_EVERY_S:
+            last_s, was_waiting = time.monotonic(), waits
             console.print(line, markup=False, highlight=False)
 
     yield plain
