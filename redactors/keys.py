@@ -80,14 +80,19 @@ class KeyRing:
         """Writes a new file (0600); raises KeyRingError if one is there already."""
         document = {"current": self.current, "keys": {k: v.hex() for k, v in self.keys.items()}}
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Linked under its name only when it is whole: another process may be waiting to read it.
+        unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(document, file, indent=2)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(unfinished, path)
         except FileExistsError:
             raise KeyRingError(f"key file {path} exists already") from None
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
+        finally:
+            unfinished.unlink()
 
     def with_current(self, key_id: str) -> "KeyRing":
         """The same keys, writing under `key_id`."""
