@@ -7,6 +7,7 @@ files, because a runner may keep what it is handed.
 import json
 import re
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from pipeline.errors import UsageError
 
@@ -91,6 +92,11 @@ class IngestConfig:
             instance=self.instance + index * self.instances,
             instances=self.instances * count,
         )
+
+    @property
+    def client_file(self) -> Path | None:
+        """The file with the Kafka client's settings, if one was given."""
+        return Path(self.client_config) if self.client_config else None
 
     def takes(self, partition: int) -> bool:
         """Whether this instance reads `partition`."""

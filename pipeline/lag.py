@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -33,9 +32,8 @@ class GroupOffsets:
     """Tells the broker how far a lake is, for lag monitors; nothing reads it back."""
 
     def __init__(self, config: IngestConfig) -> None:
-        client_file = Path(config.client_config) if config.client_config else None
         # A consumer would wait for a lost broker when it is closed.
-        self._admin = AdminClient(client_config(config.bootstrap, client_file))
+        self._admin = AdminClient(client_config(config.bootstrap, config.client_file))
         self._sent: set[Future[Any]] = set()
 
     def commit(self, topic: str, partition: int, end: int) -> None:
@@ -58,9 +56,8 @@ class LagWatch:
 
     def __init__(self, config: IngestConfig, partitions: Sequence[int]) -> None:
         self._topic, self._partitions = config.topic, partitions
-        client_file = Path(config.client_config) if config.client_config else None
         self._consumer = Consumer(
-            client_config(config.bootstrap, client_file, **{"group.id": "redactory-lag"})
+            client_config(config.bootstrap, config.client_file, **{"group.id": "redactory-lag"})
         )
         self._highs: dict[int, int] = {}
         self._over = threading.Event()

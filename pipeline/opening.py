@@ -82,16 +82,14 @@ def check_start(config: IngestConfig) -> tuple[int, ...]:
     """The partitions to read, once rules, keys, policy, lake and topic are known to be usable."""
     open_rules(config)
     Store.open(config.lake, create=True).check_writable()
-    topic = describe_topic(config.bootstrap, config.topic, client_file(config))
+    topic = describe_topic(config.bootstrap, config.topic, config.client_file)
     return tuple(p for p in topic.partitions if config.takes(p))
 
 
 def partition_ends(config: IngestConfig) -> dict[int, int]:
     """The offset after the last record of each partition that this instance reads."""
-    topic = describe_topic(config.bootstrap, config.topic, client_file(config))
-    settings = client_config(
-        config.bootstrap, client_file(config), **{"group.id": "redactory-ends"}
-    )
+    topic = describe_topic(config.bootstrap, config.topic, config.client_file)
+    settings = client_config(config.bootstrap, config.client_file, **{"group.id": "redactory-ends"})
     consumer = Consumer(settings)
     try:
         partitions = [p for p in topic.partitions if config.takes(p)]
@@ -108,7 +106,7 @@ def open_reader(config: IngestConfig) -> OpenReader:
     store = Store.open(config.lake)
     store_ruleset(store, rules.redactor.digest, ruleset_document(rules.ruleset))
     store_policy(store, rules.policy.digest, rules.policy.document)
-    topic = describe_topic(config.bootstrap, config.topic, client_file(config))
+    topic = describe_topic(config.bootstrap, config.topic, config.client_file)
     partitions = [p for p in topic.partitions if config.takes(p)]
     if not partitions:
         raise UsageError(
@@ -162,11 +160,6 @@ def _memories_at(store: Store, topic: str, keys: KeyRing) -> Callable[[int, Posi
     return restore
 
 
-def client_file(config: IngestConfig) -> Path | None:
-    """The file with the Kafka client's settings, if one was given."""
-    return Path(config.client_config) if config.client_config else None
-
-
 def _tell_trouble(error: KafkaError) -> None:
     """The client connects again by itself; whoever watches is told what it waits for."""
     if error.code() == KafkaError._ALL_BROKERS_DOWN:
@@ -176,7 +169,7 @@ def _tell_trouble(error: KafkaError) -> None:
 def _consumer_config(config: IngestConfig) -> dict[str, object]:
     return client_config(
         config.bootstrap,
-        client_file(config),
+        config.client_file,
         **{
             "group.id": group_id(config.topic),
             "enable.auto.commit": False,

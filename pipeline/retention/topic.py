@@ -65,8 +65,7 @@ def find_drift(settings: Mapping[str, str], policy: Policy) -> tuple[Drift, ...]
 
 def open_topic(config: IngestConfig) -> "RawTopic":
     """The topic that an ingest reads."""
-    client_file = Path(config.client_config) if config.client_config else None
-    return RawTopic(config.bootstrap, config.topic, client_file)
+    return RawTopic(config.bootstrap, config.topic, config.client_file)
 
 
 def drift_of(config: IngestConfig) -> tuple[Drift, ...]:
