@@ -20,6 +20,7 @@ from redactors import KeyRing, Redactor, load_ruleset, ruleset_document
 from schemas import RunEvent, encode
 
 SLICE = 150
+TIMEOUT_US = 24 * 3_600_000_000
 
 
 def ingest_events(
@@ -30,10 +31,12 @@ def ingest_events(
     *,
     keys: KeyRing | None = None,
     restarts: bool = False,
+    idle: bool = False,
 ) -> Lake:
     """Masks, assembles and commits events as an ingest does; one partition of topic `demo`.
 
-    With `restarts` each slice is read by a process that knows nothing but the lake.
+    With `restarts` each slice is read by a process that knows nothing but the lake; with `idle`
+    nothing comes any more until all time-outs are over.
     """
     store = Store.open(folder, create=True)
     ruleset, policy, keys = load_ruleset(), load_policy(), keys or KeyRing.generate()
@@ -41,11 +44,14 @@ def ingest_events(
     store_policy(store, policy.digest, policy.document)
     store_ruleset(store, masker.redactor.digest, ruleset_document(ruleset))
     memories, at = Memories(keys, {}), Coordinates("demo", 0)
-    assembler = Assembler(store, 24 * 3_600_000_000)
+    assembler = Assembler(store, TIMEOUT_US)
     committer = SliceCommitter(store, "c" * 32)
-    for start in range(0, len(events), slice_records):
+    starts = [*range(0, len(events), slice_records), *([len(events)] if idle else ())]
+    for start in starts:
+        if start == len(events):
+            now_us += TIMEOUT_US
         if restarts:
-            memories, assembler = _memories(store, keys), Assembler(store, 24 * 3_600_000_000)
+            memories, assembler = _memories(store, keys), Assembler(store, TIMEOUT_US)
         builder = SliceBuilder(start, now_us, 0.0, memories)
         for offset, event in enumerate(events[start : start + slice_records], start=start):
             value = encode(event)

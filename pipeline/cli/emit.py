@@ -21,7 +21,7 @@ def emit(
     bootstrap: Bootstrap,
     format_name: Annotated[
         str,
-        typer.Option("--format", help="auto (by content), run-event, tau-bench or claude-code."),
+        typer.Option("--format", help="auto (by content), or one by name; a wrong one lists them."),
     ] = "auto",
     partitions: Annotated[
         int, typer.Option(min=1, help="Partitions of the topic, if it has to be made.")

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn, cast
 from uuid import UUID, uuid5
@@ -16,6 +17,8 @@ from schemas import RunEvent
 LINE_MAX_BYTES: Final = 64 << 20
 FILE_MAX_BYTES: Final = 1 << 30
 HEAD_BYTES: Final = 64 << 10
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # The namespace of every id that an importer derives.
 _IDS: Final = UUID("8c1e4f6a-0b3d-5e72-9a41-d2f6c85b7e10")
@@ -87,6 +90,16 @@ def open_source(path: Path, captured_at_us: int) -> Iterator[tuple[Source, IO[by
 def derived_id(*parts: str | int) -> str:
     """The same id for the same parts: emitting a file twice gives the same events."""
     return str(uuid5(_IDS, "/".join(map(str, parts))))
+
+
+def epoch_us(time: Any, zone: tzinfo | None = None) -> int:
+    """Epoch microseconds of an ISO 8601 text; `zone` is that of a text without one.
+
+    Raises `ValueError` or `TypeError` if it is none, or without any zone.
+    """
+    parsed = datetime.fromisoformat(time)
+    zoned = parsed.replace(tzinfo=zone) if parsed.tzinfo is None else parsed
+    return (zoned - _EPOCH) // timedelta(microseconds=1)
 
 
 def parse_json(source: Source, text: bytes, *, line: int | None = None) -> Any:

@@ -12,7 +12,8 @@ Every line is the body of exactly one event, verbatim and in order:
 
 A line with several such blocks is a `message`, followed by one event for each block that points at
 it: `{"event_id": <the line's event>, "pointer": "/message/content/<n>"}`; leave these out to have
-the file again.  A file does not say that its run has ended, so no `run.finished` is made up.
+the file again.  What the format has no place for is declared missing at the start.  A file does not
+say that its run has ended, so no `run.finished` is made up.
 
 The run is the `sessionId`.  A sub-agent's transcript (`isSidechain`) carries its parent's session:
 it becomes a run of its own, with the session as `parent_run_id`.  `occurred_at` is the line's
@@ -23,14 +24,16 @@ it becomes a run of its own, with the session as `parent_run_id`.  `occurred_at`
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, Final
 
-from pipeline.formats.base import Format, Source, derived_id, json_text, parse_json
-from schemas import OTHER, Producer, RunEvent
+from pipeline.formats.base import Format, Source, derived_id, epoch_us, parse_json
+from pipeline.formats.run import Run
+from schemas import OTHER, RunEvent
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LACKING: Final = (
+    "code", "policy", "environment", "task", "integrations", "outputs", "authority"
+)  # fmt: skip
 
 PREAMBLE_MAX_LINES: Final = 1000
 """A session's id must stand within the first lines: they wait in memory for it."""
@@ -71,9 +74,10 @@ def read(source: Source) -> Iterator[RunEvent]:
         if len(preamble) == PREAMBLE_MAX_LINES:
             source.fail("no session id in the first lines", line=line.number)
     if preamble:
-        run = _Run(source, preamble)
+        transcript = _Transcript(source, preamble)
+        yield from transcript.run.declare("missing", *_LACKING)
         for line in chain(preamble, lines):
-            yield from run.events(line)
+            yield from transcript.events(line)
 
 
 def _lines(source: Source) -> Iterator[_Line]:
@@ -84,31 +88,31 @@ def _lines(source: Source) -> Iterator[_Line]:
         yield _Line(number, text.decode(), value)
 
 
-class _Run:
+class _Transcript:
     """The events of one transcript, numbered as they come."""
 
     def __init__(self, source: Source, preamble: list[_Line]) -> None:
         self._source = source
-        self._run_id, self._parent_id = _identity(preamble)
+        run_id, parent_id = _identity(preamble)
+        self.run = Run(run_id, "claude-code", source.captured_at_us, parent_id)
         times = (self._time_us(line) for line in preamble)
         known = (time_us for time_us in times if time_us is not None)
-        self._last_us = next(known, source.captured_at_us)
-        self._sequence = 0
+        self.run.at_us = next(known, source.captured_at_us)
         self._tools: dict[str, str] = {}
 
     def events(self, line: _Line) -> Iterator[RunEvent]:
         time_us = self._time_us(line)
-        self._last_us = self._last_us if time_us is None else time_us
+        self.run.at_us = self.run.at_us if time_us is None else time_us
         calls = list(self._calls(line))
         if len(calls) == 1:
             (call,) = calls
-            yield self._event(call.kind, line.text, name=call.name, call_id=call.call_id)
+            yield self.run.event(call.kind, line.text, name=call.name, call_id=call.call_id)
             return
         event = self._whole_line(line, is_several=bool(calls))
         yield event
         for call in calls:
-            body = json_text({"event_id": event.event_id, "pointer": call.pointer})
-            yield self._event(call.kind, body, name=call.name, call_id=call.call_id)
+            body = {"event_id": event.event_id, "pointer": call.pointer}
+            yield self.run.event(call.kind, body, name=call.name, call_id=call.call_id)
 
     def _calls(self, line: _Line) -> Iterator[_Call]:
         message = line.value.get("message")
@@ -125,48 +129,21 @@ class _Run:
     def _whole_line(self, line: _Line, *, is_several: bool) -> RunEvent:
         match line.value:
             case {"type": "assistant", "message": {"model": str(model)}} if not is_several:
-                return self._event("model.responded", line.text, name=model)
+                return self.run.event("model.responded", line.text, name=model)
             case {"type": "user" | "assistant"}:
-                return self._event("message", line.text)
+                return self.run.event("message", line.text)
             case _:
                 kind_name = f"claude-code.{line.value['type']}"
-                return self._event(OTHER, line.text, kind_name=kind_name)
-
-    def _event(
-        self,
-        kind: str,
-        body: str,
-        *,
-        kind_name: str | None = None,
-        name: str | None = None,
-        call_id: str | None = None,
-    ) -> RunEvent:
-        sequence, self._sequence = self._sequence, self._sequence + 1
-        return RunEvent(
-            event_id=derived_id(self._run_id, sequence),
-            run_id=self._run_id,
-            parent_run_id=self._parent_id,
-            sequence=sequence,
-            occurred_at=self._last_us,
-            captured_at=self._source.captured_at_us,
-            kind=kind,
-            kind_name=kind_name,
-            body=body,
-            name=name,
-            call_id=call_id,
-            producer=Producer("claude-code"),
-        )
+                return self.run.event(OTHER, line.text, kind_name=kind_name)
 
     def _time_us(self, line: _Line) -> int | None:
         text = line.value.get("timestamp")
         if text is None:
             return None
         try:
-            time = datetime.fromisoformat(text)
-            since_epoch = time - _EPOCH
+            return epoch_us(text)
         except (TypeError, ValueError):
             self._source.fail("the timestamp is no ISO 8601 time with a zone", line=line.number)
-        return since_epoch // timedelta(microseconds=1)
 
 
 def _identity(preamble: list[_Line]) -> tuple[str, str | None]:

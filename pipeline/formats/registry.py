@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import UsageError
-from pipeline.formats import claude_code, run_event, tau_bench
+from pipeline.formats import claude_code, inspect_ai, openhands, run_event, swe_agent, tau_bench
 from pipeline.formats.base import Format, open_source
 
 FORMATS: Final[Mapping[str, Format]] = {
     "run-event": run_event.FORMAT,
     "tau-bench": tau_bench.FORMAT,
+    "swe-agent": swe_agent.FORMAT,
     "claude-code": claude_code.FORMAT,
+    "openhands": openhands.FORMAT,
+    "inspect": inspect_ai.FORMAT,
 }
 
 AUTO: Final = "auto"

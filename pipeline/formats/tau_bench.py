@@ -12,19 +12,20 @@ A trajectory is `{task_id, trial, reward, info, traj}`; `traj` is a list of chat
 | `reward`, the rest of `info` | `run.finished` | `{"status", "reward", "info"}` |
 
 So each message is the body of exactly one event, in order.  Calls of tools that change something
-outside (`EFFECTS`) are `effect.intended` and `effect.completed` instead.  Some recorded runs use a
-call id for several calls: the second use becomes `<id>-2`, so that a `call_id` pairs one request
-with one result; the message keeps what stood there.  The format has no times: `occurred_at` and
-`captured_at` are both the time of the import.  Ids are derived from the content of the file.
+outside (`EFFECTS`) are `effect.intended` and `effect.completed` instead.  There is no repository to
+speak of, and what else the format has no place for is declared missing.  It has no times:
+`occurred_at` and `captured_at` are both the time of the import.  Ids are derived from the content
+of the file.
 """
 
 import hashlib
-from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pipeline.formats.base import Format, Source, derived_id, json_text, parse_json
-from schemas import Producer, RunEvent
+from pipeline.formats.base import Format, Source, derived_id, parse_json
+from pipeline.formats.chat import Chat, is_message
+from pipeline.formats.run import Run
+from schemas import RunEvent
 
 EFFECTS: Final = frozenset(
     {
@@ -48,6 +49,7 @@ EFFECTS: Final = frozenset(
 )
 
 _ELSEWHERE: Final = ("traj", "reward", "info")
+_LACKING: Final = ("policy", "environment", "integrations", "models", "outputs")
 
 
 def sniff(head: bytes) -> bool:
@@ -65,7 +67,8 @@ def read(source: Source) -> Iterator[RunEvent]:
     digest = hashlib.sha256(content).hexdigest()
     for index, trajectory in enumerate(trajectories):
         _check(source, trajectory, index)
-        yield from _Run(derived_id("tau-bench", digest, index), source).events(trajectory)
+        run = Run(derived_id("tau-bench", digest, index), "tau-bench", source.captured_at_us)
+        yield from _events(trajectory, run)
 
 
 def _check(source: Source, trajectory: Any, index: int) -> None:
@@ -73,96 +76,26 @@ def _check(source: Source, trajectory: Any, index: int) -> None:
         isinstance(trajectory, dict)
         and isinstance(trajectory.get("info", {}), dict)
         and isinstance(trajectory.get("traj"), list)
-        and all(_is_message(message) for message in trajectory["traj"])
+        and all(map(is_message, trajectory["traj"]))
     ):
         source.fail(f"entry {index} of the list is not a trajectory of chat messages")
 
 
-def _is_message(message: Any) -> bool:
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        return False
-    if message["role"] == "tool" and not isinstance(message.get("tool_call_id"), str):
-        return False
-    return all(
-        isinstance(call, dict)
-        and isinstance(call.get("id"), str)
-        and isinstance(call.get("function"), dict)
-        and isinstance(call["function"].get("name"), str)
-        for call in message.get("tool_calls") or ()
+def _events(trajectory: Mapping[str, Any], run: Run) -> Iterator[RunEvent]:
+    info = dict(trajectory.get("info", {}))
+    identity = {key: trajectory[key] for key in trajectory if key not in _ELSEWHERE}
+    yield run.event(
+        "run.started", {"trigger": {"type": "import", "format": "tau-bench"}} | identity
     )
-
-
-class _Run:
-    """The events of one trajectory, numbered as they come."""
-
-    def __init__(self, run_id: str, source: Source) -> None:
-        self._run_id, self._at_us = run_id, source.captured_at_us
-        self._sequence = 0
-        self._uses: Counter[str] = Counter()
-        self._open: dict[str, deque[str]] = {}
-
-    def events(self, trajectory: Mapping[str, Any]) -> Iterator[RunEvent]:
-        info = dict(trajectory.get("info", {}))
-        identity = {key: trajectory[key] for key in trajectory if key not in _ELSEWHERE}
-        trigger = {"trigger": {"type": "import", "format": "tau-bench"}}
-        yield self._event("run.started", trigger | identity)
-        if "task" in info:
-            yield self._event("task.captured", {"task": info.pop("task")})
-        for message in trajectory["traj"]:
-            yield from self._message(message)
-        outcome = {"reward": trajectory["reward"]} if "reward" in trajectory else {}
-        yield self._event("run.finished", {"status": "completed", **outcome, "info": info})
-
-    def _message(self, message: Mapping[str, Any]) -> Iterator[RunEvent]:
-        if message["role"] == "tool":
-            name = message.get("name")
-            kind = "effect.completed" if name in EFFECTS else "tool.responded"
-            call_id = self._close_call(message["tool_call_id"])
-            yield self._event(kind, message, name=name, call_id=call_id)
-            return
-        yield self._event("message", message)
-        for call in message.get("tool_calls") or ():
-            name, arguments = call["function"]["name"], call["function"].get("arguments")
-            call_id = self._open_call(call["id"])
-            if name in EFFECTS:
-                body = {"effect_id": call_id, "actor": message["role"], "arguments": arguments}
-                yield self._event("effect.intended", body, name=name, call_id=call_id)
-            else:
-                body = {"arguments": arguments}
-                yield self._event("tool.requested", body, name=name, call_id=call_id)
-
-    def _open_call(self, given_id: str) -> str:
-        self._uses[given_id] += 1
-        uses = self._uses[given_id]
-        call_id = given_id if uses == 1 else f"{given_id}-{uses}"
-        self._open.setdefault(given_id, deque()).append(call_id)
-        return call_id
-
-    def _close_call(self, given_id: str) -> str:
-        waiting = self._open.get(given_id)
-        return waiting.popleft() if waiting else given_id
-
-    def _event(
-        self,
-        kind: str,
-        body: Mapping[str, Any],
-        *,
-        name: str | None = None,
-        call_id: str | None = None,
-    ) -> RunEvent:
-        sequence, self._sequence = self._sequence, self._sequence + 1
-        return RunEvent(
-            event_id=derived_id(self._run_id, sequence),
-            run_id=self._run_id,
-            sequence=sequence,
-            occurred_at=self._at_us,
-            captured_at=self._at_us,
-            kind=kind,
-            body=json_text(body),
-            name=name,
-            call_id=call_id,
-            producer=Producer("tau-bench"),
-        )
+    if "task" in info:
+        yield run.event("task.captured", {"task": info.pop("task")})
+    yield from run.declare("not_applicable", "code")
+    yield from run.declare("missing", *_LACKING)
+    chat = Chat(run, EFFECTS)
+    for message in trajectory["traj"]:
+        yield from chat.events(message)
+    outcome = {"reward": trajectory["reward"]} if "reward" in trajectory else {}
+    yield run.event("run.finished", {"status": "completed", **outcome, "info": info})
 
 
 FORMAT: Final = Format("tau-bench", sniff, read)

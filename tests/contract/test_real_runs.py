@@ -66,7 +66,10 @@ def test_the_lines_of_claude_code_are_there_once_in_order(
     succeed(*emit, "--bootstrap", bootstrap, "--partitions", "1")
     ingest(bootstrap, topic, lake, tmp_path / "keys.json")
     lines = [line for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
-    rows = query(lake, "SELECT body, redactions FROM events ORDER BY kafka_offset")
+    rows = query(
+        lake,
+        "SELECT body, redactions FROM events WHERE kind <> 'input.declared' ORDER BY kafka_offset",
+    )
     verbatim = [row for row in rows if json.loads(row["body"]).keys() != {"event_id", "pointer"}]
     assert len(lines) == 524
     for line, row in zip(lines, verbatim, strict=True):

@@ -85,9 +85,9 @@ def test_files_are_emitted_and_counted(folder: Path) -> None:
     inputs, _ = find_inputs([folder])
     sent, read_bytes = Sent(), [0]
     done = emit_files(inputs, sent, NOW_US, read_bytes.append)
-    assert (done.files, done.runs, done.events, done.refused) == (3, 2, 4, [])
+    assert (done.files, done.runs, done.events, done.refused) == (3, 2, 11, [])
     assert done.size_bytes == sum(len(encode(event)) for event in sent)
-    assert [event.run_id for event in sent] == ["r", "r", "r", "s"]
+    assert [event.run_id for event in sent] == ["r", "r", "r", *["s"] * 8]
     assert sum(read_bytes) == sum(file.path.stat().st_size for file in inputs)
 
 

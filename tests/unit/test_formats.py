@@ -19,6 +19,9 @@ LINE = encode_json(EVENT)
 HEADS = {
     "run-event": LINE,
     "tau-bench": b'[\n  {\n    "task_id": 0,\n    "traj": []}]',
+    "swe-agent": b'{"environment": "main", "trajectory": [{"action": "ls", "observation": ""}]}',
+    "openhands": b'[{"id": 0, "source": "user", "action": "message"}]',
+    "inspect": b'{\n "version": 2,\n "eval": {"run_id": "r", "task": "t"}, "samples": []}',
     "claude-code": b'{"type":"user","sessionId":"s","message":{}}\n',
 }
 STRANGERS = {

@@ -32,9 +32,22 @@ def result(call_id: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": "ok"}
 
 
-def read(*lines: str) -> list[RunEvent]:
+def read_all(*lines: str) -> list[RunEvent]:
     content = "\n".join(lines).encode()
     return list(FORMAT.read(Source(BytesIO(content), "session.jsonl", NOW_US)))
+
+
+def read(*lines: str) -> list[RunEvent]:
+    """The events of the lines, without what is declared before them."""
+    return [event for event in read_all(*lines) if event.kind != "input.declared"]
+
+
+def test_what_the_format_has_no_place_for_is_declared_first() -> None:
+    events = read_all(line())
+    assert [event.sequence for event in events] == list(range(8))
+    declared = [json.loads(event.body) for event in events[:-1]]
+    assert {each["state"] for each in declared} == {"missing"}
+    assert {"code", "task", "authority"} < {each["input"] for each in declared}
 
 
 def test_a_line_becomes_an_event_of_the_kind_its_content_shows() -> None:
@@ -54,7 +67,7 @@ def test_a_line_becomes_an_event_of_the_kind_its_content_shows() -> None:
         ("other", "claude-code.system", None, None),
     ]
     assert [e.body for e in events] == lines
-    assert [e.sequence for e in events] == [0, 1, 2, 3, 4]
+    assert [e.sequence for e in events] == [7, 8, 9, 10, 11]
     assert {(e.run_id, e.occurred_at, e.captured_at) for e in events} == {("s-1", AT_US, NOW_US)}
 
 
@@ -129,8 +142,9 @@ def test_all_lines_of_the_real_sessions_are_there_once_and_in_order(shared: Path
     for path in sorted((shared / "samples/runs/claude-code").glob("*.jsonl.gz")):
         with open_source(path, NOW_US) as (source, _):
             found = list(FORMAT.read(source))
-        assert [e.body for e in found] == gzip.decompress(path.read_bytes()).decode().splitlines()
+        told = [e.body for e in found if e.kind != "input.declared"]
+        assert told == gzip.decompress(path.read_bytes()).decode().splitlines()
         assert [e.sequence for e in found] == list(range(len(found)))
         events += len({e.event_id for e in found})
         runs |= {e.run_id for e in found}
-    assert (events, len(runs)) == (524, 5)
+    assert (events, len(runs)) == (524 + 5 * 7, 5)

@@ -55,6 +55,9 @@ TRAJECTORY = {
 }
 
 
+LACKING = ("code", "policy", "environment", "integrations", "models", "outputs")
+
+
 def read(content: bytes) -> list[RunEvent]:
     return list(FORMAT.read(Source(BytesIO(content), "runs.json", NOW_US)))
 
@@ -83,6 +86,7 @@ def test_a_trajectory_is_a_run_told_in_order() -> None:
     assert [(event.kind, event.name, event.call_id) for event in events] == [
         ("run.started", None, None),
         ("task.captured", None, None),
+        *(("input.declared", name, None) for name in LACKING),
         ("message", None, None),
         ("message", None, None),
         ("message", None, None),
@@ -95,7 +99,7 @@ def test_a_trajectory_is_a_run_told_in_order() -> None:
         ("tool.responded", "think", "c-2"),
         ("run.finished", None, None),
     ]
-    assert [event.sequence for event in events] == list(range(13))
+    assert [event.sequence for event in events] == list(range(19))
     assert len({event.run_id for event in events}) == 1
     assert {(event.occurred_at, event.captured_at) for event in events} == {(NOW_US, NOW_US)}
 
@@ -120,7 +124,7 @@ def test_emitting_a_file_twice_gives_the_same_events() -> None:
     content = json.dumps([TRAJECTORY, TRAJECTORY]).encode()
     events = read(content)
     assert read(content) == events
-    assert len({event.event_id for event in events}) == len(events) == 26
+    assert len({event.event_id for event in events}) == len(events) == 38
     ids = {event.run_id for event in events}
     assert not ids & {event.run_id for event in read(content + b"\n")}
 

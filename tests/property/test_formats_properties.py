@@ -1,0 +1,86 @@
+"""Whatever stands in a file, an importer makes events of it that can be sent, or refuses it."""
+
+import contextlib
+import copy
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import InputError
+from pipeline.formats import FORMATS, Source
+from schemas import EncodeError, encode
+
+NOW_US = 1_772_366_400_000_000
+CALL = {"id": "c", "function": {"name": "look", "arguments": "{}"}}
+CHAT: list[Any] = [
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c", "content": "x"},
+]
+META = {"function_name": "f", "tool_call_id": "c", "model_response": {"id": "a", "usage": {}}}
+HISTORY: list[Any] = [
+    {"id": 0, "source": "user", "action": "message", "args": {"content": "x"}, "timestamp": "?"},
+    {"id": 1, "source": "agent", "action": "run", "tool_call_metadata": META},
+    {"id": 2, "observation": "run", "cause": 1},
+]
+OUTPUT = {"model": "m", "choices": [{"message": CHAT[0]}], "usage": {}}
+STEPS: list[Any] = [
+    {"event": "model", "model": "a/m", "config": {}, "output": OUTPUT, "timestamp": "?"},
+    {"event": "tool", "id": "c", "function": "look", "arguments": {}, "completed": "?"},
+]
+FILES: dict[str, Any] = {
+    "tau-bench": [{"task_id": 1, "info": {"task": {}}, "traj": CHAT, "reward": 1}],
+    "swe-agent": {
+        "trajectory": [{"action": "ls", "observation": "a"}],
+        "history": CHAT,
+        "info": {"exit_status": "submitted", "submission": "diff"},
+        "replay_config": {
+            "env": {"repo": {"path": "r"}, "deployment": {"image": "i"}},
+            "agent": {"name": "n"},
+            "problem_statement": {},
+        },
+    },
+    "openhands": HISTORY,
+    "inspect": {
+        "version": 2,
+        "eval": {"task": "t", "created": "?", "revision": {"commit": "c"}, "packages": {"p": "1"}},
+        "samples": [{"id": 1, "messages": CHAT, "events": STEPS, "attachments": {"a": "x"}}],
+    },
+}
+ODD = (None, True, 7, -1.5, "", "x", "\ud83d", [], [None], [[]], {}, {"x": None}, 10**400)
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every (container, key) of a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in list(items):
+        yield value, key
+        if isinstance(item, dict | list):
+            yield from places(item)
+
+
+@pytest.mark.parametrize("name", FILES)
+@given(data=st.data())
+def test_a_file_with_anything_anywhere_gives_events_or_is_refused(
+    name: str, data: st.DataObject
+) -> None:
+    file = copy.deepcopy(FILES[name])
+    for _ in range(data.draw(st.integers(1, 3))):
+        container, key = data.draw(st.sampled_from(list(places(file)) or [(file, 0)]))
+        if isinstance(container, dict) and data.draw(st.booleans()):
+            del container[key]
+        elif container:
+            container[key] = copy.deepcopy(data.draw(st.sampled_from(ODD)))
+    source = Source(BytesIO(json.dumps(file).encode()), "file", NOW_US)
+    try:
+        events = list(FORMATS[name].read(source))
+    except InputError:
+        return
+    assert [event.sequence for event in events] == list(range(len(events)))
+    for event in events:
+        with contextlib.suppress(EncodeError):  # half a surrogate pair: the emitter names it
+            assert encode(event)
