@@ -5,11 +5,13 @@ stdout.  Ends cleanly, with everything open committed, on SIGINT or SIGTERM, whe
 caught up, or when its stdin closes: its supervisor is gone then.
 """
 
+import math
 import sys
 import threading
+from dataclasses import replace
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, StandardOptions
 
 from pipeline.bounded import is_bounded, run_bounded
 from pipeline.config import IngestConfig
@@ -18,6 +20,11 @@ from pipeline.stopping import STOP, stop_on_signals
 from pipeline.telling import tell, tell_commit, tell_error
 
 DEFAULT_OPTIONS = ("--runner=FnApiRunner",)
+
+PRISM = "apache_beam.runners.portability.prism_runner.PrismRunner"
+
+PRISM_EXPERIMENTS = ("disable_prism_server_singleton", "prism_disable_sdf_split")
+"""One Prism a job, and a source that is not split: its one split is all there is."""
 
 
 def main() -> int:
@@ -42,6 +49,11 @@ def run_once(config: IngestConfig) -> None:
     if is_bounded(options):
         run_bounded(config, options)
         return
+    if options.view_as(StandardOptions).runner in ("PrismRunner", PRISM):
+        for experiment in PRISM_EXPERIMENTS:
+            options.view_as(DebugOptions).add_experiment(experiment)
+        # A Prism ends with this process only: one job for all of it, and no epochs.
+        config = replace(config, epoch_s=math.inf)
     with beam.Pipeline(options=options) as pipeline:
         _ = pipeline | IngestRuns(config) | "Tell" >> beam.Map(tell_commit)
 

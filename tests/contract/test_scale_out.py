@@ -3,18 +3,16 @@
 import json
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from crash.canaries import Search
 from distributed import LocalCluster
-from running import kill, query, redactory, start, succeed, until
+from running import kill, query, redactory, start, until
+from scale import commits, holds_each_once, produce
 
 from redactors import Redactor, load_ruleset
-from schemas import RunEvent, encode
 
 PARTITIONS = 4
 
@@ -30,50 +28,16 @@ def keys(tmp_path: Path) -> Path:
     return tmp_path / "keys.json"
 
 
-def _produce(bootstrap: str, topic: str, count: int, secret: str = "") -> None:
-    """`count` events in each partition, every tenth with a secret."""
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-    for n in range(count * PARTITIONS):
-        body = {"n": n, "password": secret} if secret and n % 10 == 0 else {"n": n}
-        event = RunEvent(
-            event_id=f"event-{n}",
-            run_id=f"run-{n % PARTITIONS}",
-            sequence=n // PARTITIONS,
-            occurred_at=time.time_ns() // 1000,
-            kind="message",
-            body=json.dumps(body),
-        )
-        producer.produce(
-            topic, value=encode(event), key=event.run_id.encode(), partition=n % PARTITIONS
-        )
-        producer.poll(0)
-    assert producer.flush(60) == 0
-
-
-def _commits(lake: Path, topic: str) -> int:
-    return sum(1 for _ in (lake / "_log" / topic).rglob("*.commit"))
-
-
-def _holds_each_once(lake: Path, keys: Path, count: int) -> None:
-    counted = query(
-        lake,
-        "SELECT count(*) AS n, count(DISTINCT (kafka_partition, kafka_offset)) AS d, "
-        "count(DISTINCT event_id) AS e FROM events",
-    )
-    assert counted == [{"n": count, "d": count, "e": count}]
-    succeed("verify", "--lake", lake, "--keys", keys, "--structure-only", "--processes", "1")
-
-
 def test_instances_share_the_partitions_by_ordinal_and_one_that_was_killed_is_rescheduled(
     bootstrap: str, make_topic: Callable[..., str], tmp_path: Path, keys: Path
 ) -> None:
     topic, lake = make_topic(partitions=PARTITIONS), tmp_path / "lake"
-    _produce(bootstrap, topic, 500)
+    produce(bootstrap, topic, PARTITIONS, range(500))
     words = ("ingest", "--bootstrap", bootstrap, "--topic", topic, "--lake", lake, "--keys", keys)
     words += ("--slice-records", "50", "--flush-interval-s", "0.5")
     instances = [start(*words, "--instance", f"{ordinal}/2") for ordinal in range(2)]
     try:
-        until(lambda: _commits(lake, topic) >= 4, "the first commits", 120)
+        until(lambda: commits(lake, topic) >= 4, "the first commits", 120)
         kill(instances[0])
         instances[0] = start(*words, "--instance", "0/2")
         until(
@@ -87,7 +51,7 @@ def test_instances_share_the_partitions_by_ordinal_and_one_that_was_killed_is_re
         for instance in instances:
             if instance.poll() is None:
                 kill(instance)
-    _holds_each_once(lake, keys, 2000)
+    holds_each_once(lake, keys, 2000)
 
 
 def test_an_instance_that_is_none_of_its_number_is_refused(tmp_path: Path) -> None:
@@ -120,7 +84,7 @@ def test_a_dask_cluster_ingests_and_a_worker_killed_in_the_middle_costs_nothing(
 ) -> None:
     topic, lake = make_topic(partitions=PARTITIONS), tmp_path / "lake"
     secret = "-".join(["green", "heron", "5519"])
-    _produce(bootstrap, topic, 600, secret)
+    produce(bootstrap, topic, PARTITIONS, range(600), secret)
     running = start(
         *("ingest", "--bootstrap", bootstrap, "--topic", topic, "--lake", lake, "--keys", keys),
         *("--until-caught-up", "--slice-records", "50", "--json", "--"),
@@ -128,13 +92,13 @@ def test_a_dask_cluster_ingests_and_a_worker_killed_in_the_middle_costs_nothing(
         f"--dask_client_address={cluster.scheduler_address}",
         TMPDIR=str(tmp_path),
     )
-    until(lambda: _commits(lake, topic) >= 3, "the first commits", 120)
+    until(lambda: commits(lake, topic) >= 3, "the first commits", 120)
     os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-    assert _commits(lake, topic) < 600 * PARTITIONS / 50, "it was killed in the middle"
+    assert commits(lake, topic) < 600 * PARTITIONS / 50, "it was killed in the middle"
     out, err = running.communicate(timeout=120)
     assert running.returncode == 0, err
     assert json.loads(out)["counts"]["events"] == 600 * PARTITIONS
-    _holds_each_once(lake, keys, 600 * PARTITIONS)
+    holds_each_once(lake, keys, 600 * PARTITIONS)
     assert Search([secret]).in_folders(tmp_path) == {}
     assert secret not in out + err
 
