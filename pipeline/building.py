@@ -1,7 +1,7 @@
 """Masked messages of one partition become one masked slice."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -55,12 +55,6 @@ class SliceBuilder:
             case Refused():
                 self._counts["refused"] += 1
 
-    def _schema(self, table: Table, retention_class: str) -> pa.Schema:
-        schema = SCHEMAS[table]
-        if table != "events" or retention_class not in self._sealed:
-            return schema
-        return schema.with_metadata({**(schema.metadata or {}), SEALED: b""})
-
     @property
     def dead_letters(self) -> int:
         """How many of the messages are dead letters."""
@@ -98,16 +92,26 @@ class SliceBuilder:
             dead_letter_codes=dict(sorted(self._codes.items())),
             gaps=tuple(self._gaps),
         )
-        parts = tuple(
-            Part(
-                table,
-                retention_class,
-                expires,
-                _columns(self._schema(table, retention_class), rows),
-            )
-            for (table, retention_class, expires), rows in sorted(self._rows.items())
-        )
+        parts = parts_of(self._rows, self._sealed)
         return MaskedSlice(header, parts, self.memories.take_change(self.now_us))
+
+
+def parts_of(
+    rows: Mapping[tuple[Table, str, str], Sequence[dict[str, Any]]], sealed: Collection[str]
+) -> tuple[Part, ...]:
+    """Rows by (table, retention class, bucket) as the files to be; `sealed` are the classes whose
+    content must be."""
+    return tuple(
+        Part(*place, _columns(_schema(place[0], is_sealed=place[1] in sealed), found))
+        for place, found in sorted(rows.items())
+    )
+
+
+def _schema(table: Table, *, is_sealed: bool) -> pa.Schema:
+    schema = SCHEMAS[table]
+    if table != "events" or not is_sealed:
+        return schema
+    return schema.with_metadata({**(schema.metadata or {}), SEALED: b""})
 
 
 def _columns(schema: pa.Schema, rows: Sequence[dict[str, Any]]) -> pa.Table:

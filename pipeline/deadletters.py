@@ -24,14 +24,20 @@ MIN_MESSAGES: Final = 100
 """Fewer say nothing about a topic."""
 
 
+def check_code(code: str | None) -> str | None:
+    """The code; raises `UsageError` if there is none such."""
+    if code is None or code in CODES:
+        return code
+    raise UsageError(
+        "no dead letter has this code",
+        code="unknown-code",
+        hint="`redactory deadletters codes` lists all",
+    )
+
+
 def listing_sql(code: str | None, last: int) -> str:
     """A query for the `last` dead letters, the latest first; only those with `code` if given."""
-    if code is not None and code not in CODES:
-        raise UsageError(
-            "no dead letter has this code",
-            code="unknown-code",
-            hint="`redactory deadletters codes` lists all",
-        )
+    check_code(code)
     where = f"WHERE code = '{code}'" if code else ""
     return (
         "SELECT kafka_topic, kafka_partition, kafka_offset, code, stage, length_bytes, ingested_at "

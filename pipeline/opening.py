@@ -100,12 +100,8 @@ def partition_ends(config: IngestConfig) -> dict[int, int]:
 
 def open_reader(config: IngestConfig) -> OpenReader:
     """A reader over this instance's partitions, from where the lake's log ends."""
-    # From here on raw payload is in memory: a core file would put it on a disk.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    rules = open_rules(config)
     store = Store.open(config.lake)
-    store_ruleset(store, rules.redactor.digest, ruleset_document(rules.ruleset))
-    store_policy(store, rules.policy.digest, rules.policy.document)
+    rules = rules_for_reading(config, store)
     topic = describe_topic(config.bootstrap, config.topic, config.client_file)
     partitions = [p for p in topic.partitions if config.takes(p)]
     if not partitions:
@@ -116,7 +112,7 @@ def open_reader(config: IngestConfig) -> OpenReader:
             hint=f"the topic has {len(topic.partitions)}: use at most as many workers",
         )
     logs = {p: PartitionLog(store, config.topic, p) for p in partitions}
-    consumer = Consumer(_consumer_config(config))
+    consumer = Consumer(consumer_settings(config))
     slices = MaskedSlices(
         config,
         consumer,
@@ -124,11 +120,21 @@ def open_reader(config: IngestConfig) -> OpenReader:
         topic.topic_id,
         Masker(rules.redactor, rules.policy),
         _masker_for(store, rules),
-        _memories_at(store, config.topic, rules.keys),
+        memories_at(store, config.topic, rules.keys),
         Clock(lambda: time.time_ns() // 1000, time.monotonic),
         STOP.is_set,
     )
     return OpenReader(slices, consumer)
+
+
+def rules_for_reading(config: IngestConfig, store: Store) -> Rules:
+    """The rules, their texts kept in the lake's log; to be called before anything raw is read."""
+    # From here on raw payload is in memory: a core file would put it on a disk.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    rules = open_rules(config)
+    store_ruleset(store, rules.redactor.digest, ruleset_document(rules.ruleset))
+    store_policy(store, rules.policy.digest, rules.policy.document)
+    return rules
 
 
 def _masker_for(store: Store, rules: Rules) -> Callable[[Intent], Masker]:
@@ -149,7 +155,7 @@ def _masker_for(store: Store, rules: Rules) -> Callable[[Intent], Masker]:
     return build
 
 
-def _memories_at(store: Store, topic: str, keys: KeyRing) -> Callable[[int, Position], Memories]:
+def memories_at(store: Store, topic: str, keys: KeyRing) -> Callable[[int, Position], Memories]:
     """Brings back what the runs of a partition had shown at a position of its log."""
 
     def restore(partition: int, position: Position) -> Memories:
@@ -166,7 +172,8 @@ def _tell_trouble(error: KafkaError) -> None:
         tell("waiting", what="the broker (it does not answer)")
 
 
-def _consumer_config(config: IngestConfig) -> dict[str, object]:
+def consumer_settings(config: IngestConfig) -> dict[str, object]:
+    """The settings of a consumer that reads what is there and loses nothing in silence."""
     return client_config(
         config.bootstrap,
         config.client_file,

@@ -264,17 +264,22 @@ class MaskedSlices:
 def _mask_into(
     builder: SliceBuilder, message: KafkaMessage, masker: Masker, at: Coordinates
 ) -> None:
+    raw = raw_message(message)
+    fault_at("redact.before")
+    result = masker.mask(raw, at, builder.now_us, builder.memories)
+    fault_at("redact.after")
+    builder.add(raw.offset, len(raw.value or b""), result)
+
+
+def raw_message(message: KafkaMessage) -> Message:
+    """What a masker takes of a consumed record."""
     offset, value, key = message.offset(), message.value(), message.key()
     assert offset is not None
     timestamp_type, timestamp_ms = message.timestamp()
-    raw = Message(
+    return Message(
         offset=offset,
         timestamp_us=timestamp_ms * 1000 if timestamp_type else None,
         key=key if isinstance(key, bytes) or key is None else key.encode(),
         value=value if isinstance(value, bytes) or value is None else value.encode(),
         header_names=tuple(name for name, _ in message.headers() or ()),
     )
-    fault_at("redact.before")
-    result = masker.mask(raw, at, builder.now_us, builder.memories)
-    fault_at("redact.after")
-    builder.add(offset, len(raw.value or b""), result)

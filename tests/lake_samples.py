@@ -53,7 +53,7 @@ def dead_letter(offset: int, **columns: Any) -> dict[str, Any]:
         "kafka_topic": "runs",
         "kafka_partition": 0,
         "kafka_offset": offset,
-        "code": "bad-json",
+        "code": "invalid-json",
         "stage": "decode",
         "length_bytes": 9,
         "ruleset": DIGEST,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import Lake
+from pipeline.cli.options import Bootstrap, ClientFile, Keys, Lake, PolicyFile, Rules
 
 deadletters_app = typer.Typer(no_args_is_help=True)
 
@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(
         deadletters_app,
         name="deadletters",
-        help="Look at messages that are no events.",
+        help="Look at messages that are no events, and retry them.",
         rich_help_panel="Operate",
     )
 
@@ -40,6 +40,49 @@ def list_(
     typer.echo("  ".join(result.columns))
     for row in result.rows:
         typer.echo("  ".join(rendering.as_cells(row)))
+
+
+@deadletters_app.command()
+def retry(
+    lake: Lake,
+    bootstrap: Bootstrap,
+    topic: Annotated[str | None, typer.Option(help="Only those of this topic.")] = None,
+    code: Annotated[str | None, typer.Option(help="Only those with this reason code.")] = None,
+    rules: Rules = None,
+    keys: Keys = None,
+    policy: PolicyFile = None,
+    config: ClientFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
+) -> None:
+    """Read dead letters again, as far as their topics have them, under the present rules.
+
+    What is an event now becomes one, and its dead letter goes: both at once. Exit code 1 if some
+    of those that could be read again are still no events.
+    """
+    from pipeline.config import IngestConfig
+    from pipeline.deadletters import check_code
+    from pipeline.retrying import retry_in_lake
+
+    settings = IngestConfig(
+        bootstrap=bootstrap,
+        topic=topic or "",
+        lake=lake,
+        rules=str(rules) if rules else None,
+        keys=str(keys) if keys else None,
+        policy=str(policy) if policy else None,
+        client_config=str(config) if config else None,
+    )
+    report = retry_in_lake(settings, topic, check_code(code))
+    if as_json:
+        told = {"stored": report.stored, "gone": report.gone, "stay": dict(report.stay)}
+        typer.echo(json.dumps(told, sort_keys=True))
+    else:
+        typer.echo(f"{report.stored:,} are events now")
+        for why, count in report.stay.most_common():
+            typer.echo(f"{count:,} stay: {why}")
+        typer.echo(f"{report.gone:,} are not in their topic any more")
+    if report.stay:
+        raise typer.Exit(1)
 
 
 @deadletters_app.command()

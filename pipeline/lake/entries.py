@@ -121,7 +121,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class RewriteIntent:
-    """The claim of one rewriter on a bucket; `purpose` is "sweep", "compact", "erase", …"""
+    """The claim of one rewriter on a bucket; `purpose` is "sweep", "compact", "erase", "retry"."""
 
     table: Table
     retention_class: str
@@ -137,6 +137,8 @@ class RewriteIntent:
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """What a rewriter did to a bucket: `removed` files are gone for good, `added` replace them.
+
+    A retry of dead letters adds files to buckets of events, too.
 
     `origins` says for each added file how many of its rows came from each slice's own file; where
     it is empty, the one added file has every row of those removed.  `abandoned`: the intent was

@@ -33,6 +33,10 @@ _BUCKET = re.compile(
     r"/expires=(?P<expires>[^/]+)/(?P<name>[^/]+)\.parquet"
 )
 _REWRITTEN = re.compile(r"rewritten-(?P<number>\d{12})-\d{3}\.parquet")
+_MOVED = re.compile(
+    r"moved-(?P<table>events|runs|dead_letters)-(?P<retention_class>.+)"
+    r"-(?P<expires>\d{4}-\d{2}-\d{2}T\d{2})-(?P<number>\d{12})-\d{3}\.parquet"
+)
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})-(?P<number>\d{12})")
 _ENTRY = re.compile(
     rf"{LOG}/(?P<topic>[^/]+)/(?P<partition>\d{{1,10}})/(?P<number>\d{{12}})\.(?P<kind>intent|commit)"
@@ -67,6 +71,11 @@ class Bucket:
     def rewritten_key(self, number: int, index: int) -> str:
         """The `index`-th file that rewrite `number` adds to the bucket."""
         return f"{self.folder}/rewritten-{number:012}-{index:03}.parquet"
+
+    def moved_key(self, source: "Bucket", number: int, index: int) -> str:
+        """The `index`-th file that rewrite `number` of another bucket, `source`, adds to this."""
+        name = f"{source.table}-{source.retention_class}-{source.expires}"
+        return f"{self.folder}/moved-{name}-{number:012}-{index:03}.parquet"
 
     @property
     def folder(self) -> str:
@@ -116,9 +125,20 @@ def parse_data_file(key: str) -> DataFile | None:
 
 
 def parse_rewritten(key: str) -> tuple[Bucket, int] | None:
-    """(bucket, number) of the rewrite that could have made the file `key`; None if none could."""
-    bucket, found = parse_bucket(key), _REWRITTEN.fullmatch(key.rpartition("/")[2])
-    return (bucket, int(found["number"])) if bucket and found else None
+    """(bucket, number) of the rewrite that could have made the file `key`; None if none could.
+
+    The bucket is the one that was rewritten: for rows that were moved, another than the file's.
+    """
+    bucket, name = parse_bucket(key), key.rpartition("/")[2]
+    if bucket is None:
+        return None
+    if found := _REWRITTEN.fullmatch(name):
+        return bucket, int(found["number"])
+    if found := _MOVED.fullmatch(name):
+        table: Table = found["table"]  # type: ignore[assignment]  # the pattern names the tables
+        source = Bucket(table, found["retention_class"], found["expires"])
+        return (source, int(found["number"])) if source.is_valid else None
+    return None
 
 
 def check_topic(topic: str) -> None:

@@ -35,7 +35,14 @@ def origins_of(file: FileEntry, made: Mapping[str, Origins]) -> Origins:
 
 
 def kept_origins(rows: pa.Table, kept: NDArray[np.bool_], origins: Origins) -> Origins:
-    """The origins of those rows of a file that are `kept`.
+    """The origins of those rows of a file that are `kept`."""
+    return Counter(
+        path for path, stays in zip(row_origins(rows, origins), kept, strict=True) if stays
+    )
+
+
+def row_origins(rows: pa.Table, origins: Origins) -> list[str]:
+    """Where each row of a file was first written to.
 
     Slices follow one another in offset order, so sorted rows fall to sorted origins one by one.
     """
@@ -50,9 +57,9 @@ def kept_origins(rows: pa.Table, kept: NDArray[np.bool_], origins: Origins) -> O
         # The last key is the first to sort by.
         order = np.lexsort([rows[name].to_numpy() for name in reversed(_ROW_ORDER)])
     paths = sorted(origins, key=_slice_order)
-    labels = np.repeat(np.arange(len(paths)), [origins[path] for path in paths])
-    counts = np.bincount(labels[kept[order]], minlength=len(paths))
-    return {path: int(count) for path, count in zip(paths, counts, strict=True) if count}
+    labels = np.empty(rows.num_rows, np.int64)
+    labels[order] = np.repeat(np.arange(len(paths)), [origins[path] for path in paths])
+    return [paths[label] for label in labels.tolist()]
 
 
 def swept_rows(rewrites: Iterable[Rewrite]) -> dict[str, int]:

@@ -183,7 +183,7 @@ class Remover:
 
     def _read(self, log: BucketLog) -> tuple[list[_File], list[FileEntry]]:
         """The live files of the bucket, and the others if they go too."""
-        past = log.rewrites()
+        past = (*log.moves(), *log.rewrites())
         made = {file.path: file for rewrite in past for file in rewrite.added}
         gone, origins = _gone(past), trace_origins(past)
         keep = self._keep_in(log.bucket)

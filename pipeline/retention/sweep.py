@@ -42,7 +42,7 @@ from redactors.keys import default_key_file
 
 PURPOSE: Final = "sweep"
 
-KEEPING: Final = frozenset({"compact"})
+KEEPING: Final = frozenset({"compact", "retry"})
 """Purposes of rewrites that remove no row."""
 
 

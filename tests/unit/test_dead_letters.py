@@ -34,6 +34,14 @@ def test_the_command_says_what_each_code_means() -> None:
     assert json.loads(succeed("deadletters", "codes", "--json")) == CODES
 
 
+def test_the_page_of_reasons_has_every_code_with_its_meaning(checkout: Path) -> None:
+    page = (checkout / "docs" / "dead-letters.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.count(" | ") == 2]
+    told = {row[0].removeprefix("| "): row[2].removesuffix(" |") for row in rows}
+    assert {code: told.get(code) for code in CODES} == CODES
+    assert told.keys() - CODES.keys() == {"code", "---"}
+
+
 def test_a_code_that_there_is_not_is_refused_before_the_lake_is_opened(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         listing_sql("x' OR 1 = 1 --", 5)

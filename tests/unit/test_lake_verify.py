@@ -3,8 +3,10 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import typer
 from lake_samples import BUCKET, NOW_US, ingest, masked_slice, now, rows, sweep
@@ -184,6 +186,17 @@ def test_a_row_that_is_stored_twice_is_found_at_its_offset(lake: Path, digest: s
     twice = masked_slice(20, 24, columns={"kafka_offset": 20}, ruleset=digest)
     ingest(store, twice)
     assert ("offset-twice", 20) in found(verify(str(lake), STRUCTURE))
+
+
+def test_a_dead_letter_with_a_reason_of_no_list_is_found(lake: Path, digest: str) -> None:
+    masked = masked_slice(20, 24, dead=[21], ruleset=digest)
+    (letters,) = (part for part in masked.parts if part.table == "dead_letters")
+    at = letters.rows.schema.get_field_index("code")
+    changed = letters.rows.set_column(at, letters.rows.schema.field(at), pa.array(["because"]))
+    parts = tuple(replace(p, rows=changed) if p is letters else p for p in masked.parts)
+    ingest(Store.open(lake), replace(masked, parts=parts))
+    (found,) = verify(str(lake), STRUCTURE).violations
+    assert (found.code, found.offset) == ("code-unknown", 21)
 
 
 def test_a_deadline_outside_the_bucket_is_found(lake: Path, digest: str) -> None:

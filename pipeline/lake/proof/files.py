@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.deadletters import CODES
 from pipeline.errors import LakeError
 from pipeline.lake import layout
 from pipeline.lake.entries import FileEntry
@@ -126,6 +128,9 @@ def _check_rows(result: FileResult, task: FileTask, rows: pa.Table) -> None:
         home &= (offsets >= origin.start) | (not is_read)
         _check_each(result, task, "row-misplaced", offsets, home)
     _check_each(result, task, "deadline-differs", offsets, _are_in_bucket(rows, task))
+    if task.entry.table == "dead_letters":
+        known: Flags = pc.is_in(rows["code"], pa.array(list(CODES))).to_numpy()
+        _check_each(result, task, "code-unknown", offsets, known)
 
 
 def _check_each(

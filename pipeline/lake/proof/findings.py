@@ -20,6 +20,7 @@ CODES: Final[Mapping[str, tuple[Severity, str]]] = {
     "file-outside": ("violation", "a file lies in a table but is not part of the lake"),
     "schema-differs": ("violation", "a file has not the declared columns"),
     "rows-differ": ("violation", "a file has not the committed number of rows"),
+    "code-unknown": ("violation", "a dead letter gives a reason that is not in the closed list"),
     "row-misplaced": ("violation", "a row lies in a file it does not belong to"),
     "deadline-differs": ("violation", "a row's deadline is not in its file's bucket"),
     "offset-twice": ("violation", "an offset is stored more than once"),

@@ -1,0 +1,277 @@
+"""Dead letters looked at again: those that are events under the present rules become events.
+
+1. Read the dead letters of a bucket, and their records again where the topic still has them.
+2. Mask them; go on with those that are events now.
+3. Claim the bucket and list it again.
+4. Publish the events, and the dead letters that stay, in files of their own.
+5. Commit the rewrite: at once the events are part of the lake, and their dead letters are not.
+6. Delete the files that were replaced.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from pipeline.building import parts_of
+from pipeline.config import IngestConfig
+from pipeline.errors import LogError
+from pipeline.kafka import broker_error, describe_topic, watermarks
+from pipeline.lake.entries import FileEntry
+from pipeline.lake.layout import TMP, Bucket, new_claim, parse_bucket
+from pipeline.lake.live import read_lake
+from pipeline.lake.log import PartitionLog
+from pipeline.lake.parquet import from_parquet
+from pipeline.lake.provenance import Origins, origins_of, row_origins, trace_origins
+from pipeline.lake.rewriting import BucketLog, Claim
+from pipeline.lake.store import Store
+from pipeline.lake.writer import NewFile, publish_files
+from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker, Message
+from pipeline.opening import consumer_settings, memories_at, rules_for_reading
+from pipeline.reader import raw_message
+from pipeline.slices import Part
+from pipeline.state.memories import Memories
+
+PURPOSE: Final = "retry"
+
+NEAR: Final = 1_000
+"""Offsets between two wanted records up to which those in between are read and let go."""
+
+BATCH_MESSAGES: Final = 500
+POLL_S: Final = 1.0
+
+SILENT_POLLS: Final = 30
+"""Polls without an answer after which the broker counts as gone."""
+
+Row = Mapping[str, Any]
+Place = tuple[str, int, int]
+"""(topic, partition, offset)"""
+
+ReadAgain = Callable[[str, int, Sequence[int]], Iterator[Message]]
+"""The records at some offsets (rising) of a partition, those that are still there."""
+
+
+@dataclass(slots=True)
+class RetryReport:
+    """What became of the dead letters that were looked at.
+
+    `stored` are events now; `gone` have no record any more, or another one than they name; `stay`
+    counts the others by the code they have today ("refused": an event past its deadline).
+    """
+
+    stored: int = 0
+    gone: int = 0
+    stay: Counter[str] = field(default_factory=Counter)
+
+
+class Retrier:
+    """Retries as one rewriter; `now_us` is one clock reading, which the new rows share."""
+
+    def __init__(
+        self,
+        store: Store,
+        masker: Masker,
+        memories: Callable[[str, int], Memories],
+        read_again: ReadAgain,
+        now_us: int,
+    ) -> None:
+        self._store, self._masker, self._memories_of = store, masker, memories
+        self._read_again, self._now_us = read_again, now_us
+        self._claim = new_claim()
+        self._memories: dict[tuple[str, int], Memories] = {}
+        self.report = RetryReport()
+
+    def retry(self, topic: str | None = None, code: str | None = None) -> RetryReport:
+        """Steps 1 to 6, bucket by bucket: all dead letters, or those of a topic or code.
+
+        Raises `LostPartition` if another rewriter works on a bucket, `BrokerError` or `LogError`
+        if a topic cannot be read; what was committed before stays, and doing it again is right.
+        """
+        for bucket, rows in self._dead_letters():
+            chosen = [
+                row
+                for row in rows
+                if topic in (None, row["kafka_topic"]) and code in (None, row["code"])
+            ]
+            # 1, 2
+            events = {_place(each.row): each for each in self._now_events(chosen)}
+            if events:
+                self._move(bucket, events)
+        return self.report
+
+    def _dead_letters(self) -> Iterator[tuple[Bucket, list[Row]]]:
+        """The live dead letters by bucket."""
+        by_bucket: dict[Bucket, list[Row]] = defaultdict(list)
+        for file in read_lake(self._store).files["dead_letters"]:
+            bucket = parse_bucket(file.path)
+            assert bucket is not None
+            by_bucket[bucket] += from_parquet(self._store.get(file.path)).to_pylist()
+        yield from sorted(by_bucket.items())
+
+    def _now_events(self, rows: Collection[Row]) -> Iterator[MaskedEvent]:
+        by_partition: dict[tuple[str, int], dict[int, Row]] = defaultdict(dict)
+        for row in rows:
+            by_partition[row["kafka_topic"], row["kafka_partition"]][row["kafka_offset"]] = row
+        for at, wanted in sorted(by_partition.items()):
+            self.report.gone += len(wanted)
+            for message in self._read_again(*at, sorted(wanted)):
+                if not self._is_of(wanted[message.offset], message):
+                    continue
+                self.report.gone -= 1
+                result = self._masker.mask(
+                    message, Coordinates(*at), self._now_us, self._memory(*at)
+                )
+                match result:
+                    case MaskedEvent():
+                        yield result
+                    case DeadLetter(code=code):
+                        self.report.stay[code] += 1
+                    case _:
+                        self.report.stay["refused"] += 1
+
+    def _memory(self, topic: str, partition: int) -> Memories:
+        """What the partition's open runs have shown; what is learnt here is not kept."""
+        if (topic, partition) not in self._memories:
+            self._memories[topic, partition] = self._memories_of(topic, partition)
+        return self._memories[topic, partition]
+
+    def _is_of(self, row: Row, message: Message) -> bool:
+        """Whether a record is the one that the dead letter was made from."""
+        value = message.value or b""
+        redactor = self._masker.redactor
+        is_keyed_alike = row["key_id"] == redactor.key_id
+        return len(value) == row["length_bytes"] and (
+            not is_keyed_alike or redactor.keyed_hash(value) == row["payload_hmac"]
+        )
+
+    def _move(self, bucket: Bucket, events: Mapping[Place, MaskedEvent]) -> None:
+        log = BucketLog(self._store, bucket)
+        # 3
+        claim = log.claim(PURPOSE, self._claim, self._now_us)
+        past = trace_origins(log.rewrites())
+        removed: list[FileEntry] = []
+        origin_of: dict[Place, str] = {}
+        staying: list[pa.Table] = []
+        for file in read_lake(self._store).files["dead_letters"]:
+            if parse_bucket(file.path) != bucket:
+                continue
+            rows = from_parquet(self._store.get(file.path))
+            places = [_place(row) for row in rows.to_pylist()]
+            if events.keys().isdisjoint(places):
+                continue
+            removed.append(file)
+            origin_of |= zip(places, row_origins(rows, origins_of(file, past)), strict=True)
+            staying.append(rows.filter(pa.array([place not in events for place in places])))
+        # 4
+        moved = [each for place, each in events.items() if place in origin_of]
+        new = self._files(bucket, claim, [*_event_parts(moved), *_staying_part(bucket, staying)])
+        origins = {file.key: _origins(file.rows, origin_of) for file in new}
+        # 5, 6
+        log.finish(claim, removed, publish_files(self._store, new), origins)
+        self.report.stored += len(moved)
+
+    def _files(self, bucket: Bucket, claim: Claim, parts: Sequence[Part]) -> list[NewFile]:
+        number, files = claim.intent.number, []
+        for index, part in enumerate(parts):
+            target = Bucket(part.table, part.retention_class, part.expires)
+            is_same = target == bucket
+            key = (
+                target.rewritten_key(number, index)
+                if is_same
+                else target.moved_key(bucket, number, index)
+            )
+            tmp = f"{TMP}/{self._claim}/rewrite/{key.replace('/', '-')}"
+            files.append(NewFile(tmp, key, part.table, part.rows))
+        return files
+
+
+def _event_parts(events: Sequence[MaskedEvent]) -> tuple[Part, ...]:
+    rows: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        rows["events", event.placement.retention_class, event.placement.expires].append(event.row)
+    sealed = {each.placement.retention_class for each in events if each.placement.sealed}
+    return parts_of(rows, sealed)
+
+
+def _staying_part(bucket: Bucket, tables: Sequence[pa.Table]) -> Iterator[Part]:
+    rows = pa.concat_tables(tables) if tables else None
+    if rows is not None and rows.num_rows:
+        yield Part(bucket.table, bucket.retention_class, bucket.expires, rows)
+
+
+def _origins(rows: pa.Table, origin_of: Mapping[Place, str]) -> Origins:
+    index = rows.select(["kafka_topic", "kafka_partition", "kafka_offset"]).to_pylist()
+    return dict(Counter(origin_of[_place(row)] for row in index))
+
+
+def _place(row: Row) -> Place:
+    return row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
+
+
+def retry_in_lake(config: IngestConfig, topic: str | None, code: str | None) -> RetryReport:
+    """Retries the dead letters of the lake that `config` names; its own topic does not matter."""
+    store = Store.open(config.lake)
+    rules = rules_for_reading(config, store)
+
+    def memories(topic: str, partition: int) -> Memories:
+        position = PartitionLog(store, topic, partition).position()
+        return memories_at(store, topic, rules.keys)(partition, position)
+
+    def read_again(topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Message]:
+        _check_identity(store, config, topic, partition)
+        consumer = Consumer(consumer_settings(replace(config, topic=topic)))
+        try:
+            yield from _read_offsets(consumer, topic, partition, offsets)
+        finally:
+            consumer.close()
+
+    masker = Masker(rules.redactor, rules.policy)
+    retrier = Retrier(store, masker, memories, read_again, time.time_ns() // 1000)
+    return retrier.retry(topic, code)
+
+
+def _check_identity(store: Store, config: IngestConfig, topic: str, partition: int) -> None:
+    known = PartitionLog(store, topic, partition).position().topic_id
+    if known != describe_topic(config.bootstrap, topic, config.client_file).topic_id:
+        raise LogError(
+            f"the topic {topic} is not the one this lake has read (it was deleted and made again)",
+            code="topic-recreated",
+            hint="its dead letters cannot be read again; they go with their retention",
+        )
+
+
+def _read_offsets(
+    consumer: Consumer, topic: str, partition: int, offsets: Sequence[int]
+) -> Iterator[Message]:
+    """The records at those of the offsets that the topic still has."""
+    low, high = watermarks(consumer, topic, partition)
+    wanted = [offset for offset in offsets if low <= offset < high]
+    for first, last in _stretches(wanted):
+        consumer.assign([TopicPartition(topic, partition, first)])
+        among, reached, silent = set(wanted), first, 0
+        while reached <= last:
+            messages = consumer.consume(BATCH_MESSAGES, POLL_S)
+            silent = 0 if messages else silent + 1
+            if silent > SILENT_POLLS:
+                raise broker_error(KafkaError(KafkaError._TIMED_OUT), topic)
+            for message in messages:
+                error, offset = message.error(), message.offset()
+                assert offset is not None
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise broker_error(error, topic)
+                reached = max(reached, offset + 1)
+                if error is None and offset <= last and offset in among:
+                    yield raw_message(message)
+
+
+def _stretches(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First and last of offsets that are read in one go."""
+    start = 0
+    for index in range(1, len(offsets) + 1):
+        if index == len(offsets) or offsets[index] - offsets[index - 1] > NEAR:
+            yield offsets[start], offsets[index - 1]
+            start = index
