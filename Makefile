@@ -9,7 +9,7 @@ SOURCES := $(shell find pipeline redactors schemas -type f -not -path '*/__pycac
 # Nothing but the installed wheel may answer to `import pipeline`.
 unexport PYTHONPATH
 
-.PHONY: demo test lint bench crash setup tools jars clean
+.PHONY: demo test lint bench crash setup tools jars browser clean
 .DEFAULT_GOAL := test
 
 demo: setup
@@ -59,6 +59,10 @@ $(VENV)/.wheel: $(VENV)/.dependencies pyproject.toml README.md LICENSE $(SOURCES
 
 jars: $(VENV)/.wheel
 	@$(VENV)/bin/redactory broker fetch >/dev/null
+
+# In it the page of a run is tested; without it that test is skipped.
+browser:
+	.ci/browser
 
 clean:
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

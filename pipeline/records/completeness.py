@@ -43,7 +43,9 @@ DECLARED_MISSING: Final = "declared missing"
 EXPIRED: Final = "expired"
 MISSING: Final = "missing"
 
-_STANDS: Final = (PRESENT, REDACTED, NOT_APPLICABLE)
+STANDS: Final = (PRESENT, REDACTED, NOT_APPLICABLE)
+"""States of a row that leave a record complete."""
+
 _WORST_FIRST: Final = (MISSING, EXPIRED, DECLARED_MISSING, MUTABLE)
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -75,7 +77,7 @@ class Assessment:
             for gap in (*self.gaps, *self.notes)
         ]
         return {
-            "complete": all(state in _STANDS for state in self.states.values()),
+            "complete": all(state in STANDS for state in self.states.values()),
             "completeness": [{"row": row, "state": state} for row, state in self.states.items()],
             "missing": missing,
         }

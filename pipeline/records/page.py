@@ -1,193 +1,181 @@
 """A run as one HTML file: no script, nothing loaded from anywhere, everything stored escaped.
 
-Keyboard and screen readers find landmarks, headings in order, tables with captions and header
-cells; masks are `<mark>` with the rule in words.
+`page.html` says how it looks.  Keyboard and screen readers find landmarks, headings in order, lists
+and tables with captions; steps open with the keyboard alone; masks are `<mark>` with the rule in
+words; no state is told by its colour alone.
 """
 
-import json
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
 from typing import Any, Final
 
-from pipeline.records.completeness import EXPIRED
+import jinja2
+from markupsafe import Markup
+
+from pipeline.records.completeness import EXPIRED, MUTABLE, PRESENT, STANDS
+from pipeline.records.marking import Piece, body_pieces, rules_outside
 from pipeline.records.reading import Row, RunView
 from pipeline.records.show import expired_rows
 from pipeline.records.timeline import Step, timeline
 
-_STYLE: Final = """
-:root{color-scheme:light dark}
-body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:0 auto;padding:1rem}
-table{border-collapse:collapse;width:100%;margin:1rem 0}caption{text-align:left;font-weight:600}
-th,td{text-align:left;vertical-align:top;padding:.25rem .5rem;border-bottom:1px solid #8886}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#8882;padding:.5rem}
-mark{background:#ffd54a;color:#000;padding:0 .15em}summary{cursor:pointer}
-.gap{font-weight:600}:focus-visible{outline:3px solid #06c}
-"""
+_DECISIVE: Final = ("decision.made", "effect.intended", "effect.completed", "intervention")
 
-# The browser itself refuses to load or run anything that slipped through.
-_POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-)
 
-_STANDS: Final = ("present", "redacted", "not applicable")
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """An event as the page shows it; `share` is its part of the longest step, in percent."""
+
+    step: Step
+    pieces: tuple[Piece, ...]
+    group: str
+    share: int
+    outside: tuple[str, ...]
+    occurred: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Hole:
+    """Steps that are not there, and why as far as the record knows."""
+
+    first: int
+    last: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A record with the states of its rows; `facts` are names with what there is to say."""
+
+    record: Row
+    states: tuple[tuple[str, str, str], ...]
+    stands: int
+    facts: tuple[tuple[str, str], ...]
 
 
 def page(view: RunView, now_us: int) -> str:
     """The page of a run."""
-    return "".join(_page(view, now_us))
-
-
-def _page(view: RunView, now_us: int) -> Iterator[str]:
-    title = escape(f"Run {view.run_id}")
-    yield (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>{_STYLE}</style></head><body>"
-        f'<header><h1>{title}</h1></header><nav aria-label="Sections"><ul>'
+    events = tuple(_shown(view))
+    return _template().render(
+        run_id=view.run_id,
+        attempts=[_attempt(record, now_us) for record in view.records],
+        tasks=[each for each in events if each.step.kind == "task.captured"],
+        decisive=[each for each in events if each.step.kind in _DECISIVE],
+        gone=list(_gone(view, now_us)),
+        timeline=list(_with_holes(events, view)),
+        written=_time(now_us),
     )
-    for name in ("record", "task", "decisions", "timeline"):
-        yield f'<li><a href="#{name}">{name.capitalize()}</a></li>'
-    yield "</ul></nav><main>"
-    yield from _record(view, now_us)
-    yield from _events(view, "task", "Task snapshot", ("task.captured",))
-    yield from _events(
-        view,
-        "decisions",
-        "Decisions and effects",
-        ("decision.made", "effect.intended", "effect.completed", "intervention"),
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printable,
     )
-    yield from _timeline(view)
-    yield "</main></body></html>\n"
+    return environment.from_string((files(__package__) / "page.html").read_text(encoding="utf-8"))
 
 
-def _record(view: RunView, now_us: int) -> Iterator[str]:
-    yield '<section id="record" aria-labelledby="record-h"><h2 id="record-h">Record</h2>'
-    if not view.records:
-        yield "<p>The run has not ended: it has no record yet.</p>"
+def _printable(value: Any) -> Any:
+    """Text without what no page may hold: half surrogate pairs, NUL."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value  # what a macro made is clean already
+    return value.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _shown(view: RunView) -> Iterator[_Shown]:
+    steps = timeline(view)
+    longest = max((step.took_ms or 0 for step in steps), default=0)
+    for step, event in zip(steps, view.events, strict=True):
+        yield _Shown(
+            step,
+            tuple(body_pieces(event)),
+            step.kind.partition(".")[0],
+            round(100 * (step.took_ms or 0) / longest) if longest else 0,
+            tuple(rules_outside(event)),
+            _time(event["occurred_at"]),
+        )
+
+
+def _attempt(record: Row, now_us: int) -> _Attempt:
+    expired = expired_rows(record, now_us)
+    states = [
+        (each["row"], EXPIRED if each["row"] in expired else each["state"])
+        for each in record["completeness"]
+    ]
+    signed = tuple((row, state, _sign(state)) for row, state in states)
+    return _Attempt(record, signed, sum(s in STANDS for _, s in states), tuple(_facts(record)))
+
+
+def _sign(state: str) -> str:
+    """How a state looks: `ok`, `open` or `gap`."""
+    if state in STANDS:
+        return "ok" if state == PRESENT else "open"
+    return "soft" if state == MUTABLE else "gap"
+
+
+def _facts(record: Row) -> Iterator[tuple[str, str]]:
+    identity, effects = record["identity"], record["effects"]
+    yield "Began", _time(identity["started_at"])
+    yield "Ended", _time(identity["ended_at"])
+    for name, key in (("Retry of", "retry_of"), ("Child of", "parent_run_id")):
+        if identity[key]:
+            yield name, identity[key]
+    lost = f", {record['holes']} never arrived" if record["holes"] else ""
+    twice = f", {record['doubled']} arrived twice" if record["doubled"] else ""
+    yield "Events", f"{record['events']}{lost}{twice}"
+    for model in record["models"]:
+        answered = ", ".join(model.get("returned_models") or ()) or "not told"
+        tokens = f"{model.get('input_tokens') or 0} → {model.get('output_tokens') or 0} tokens"
+        yield f"Model {model.get('requested_model') or ''}", f"answered by {answered}; {tokens}"
+    if any(effects.values()):
+        yield "Effects", ", ".join(f"{effects[name]} {name}" for name in effects)
+    masks = [f"{each['count']} by {each['rule']}" for each in record["redactions"]]
+    yield "Masks", ", ".join(masks) or "none"
+    yield "This record goes", _time(record["deadline"])
+
+
+def _gone(view: RunView, now_us: int) -> Iterator[str]:
+    """Tasks, decisions and effects that a record knows of, and whose events are not there."""
+    known = {event["event_id"] for event in view.events}
     for record in view.records:
-        whole = "complete" if record["complete"] else "incomplete"
-        yield f"<h3>Attempt {record['attempt']}: {escape(record['status'])}, {whole}</h3>"
-        expired = expired_rows(record, now_us)
-        states = [
-            (each["row"], EXPIRED if each["row"] in expired else each["state"])
-            for each in record["completeness"]
-        ]
-        rows = [
-            (escape(row), escape(state) if state in _STANDS else _gap(state))
-            for row, state in states
-        ]
-        yield from _table("The eleven rows", ("row", "state"), rows)
-        missing = [
-            (escape(gap["field"]), escape(gap["reason"]), escape(gap["cost"]))
-            for gap in record["missing"]
-        ]
-        if missing:
-            headers = ("field", "reason", "cost")
-            yield from _table("What is missing, and what that costs", headers, missing)
-    yield "</section>"
+        authority = record["authority"]
+        parts = [("task snapshot", record["task"])]
+        parts += [("decision", each) for each in authority["decisions"]]
+        parts += [("effect", each) for each in authority["effects"]]
+        for name, part in parts:
+            evidence = part["evidence"] if part else None
+            if evidence and evidence["event_id"] not in known:
+                is_over = evidence["deadline"].timestamp() * 1e6 <= now_us
+                why = "has expired" if is_over else "was removed"
+                yield f"A {name} stood in event {evidence['event_id']}, which {why}."
 
 
-def _gap(state: str) -> str:
-    return f'<span class="gap">✗ {escape(state)}</span>'
+def _with_holes(events: tuple[_Shown, ...], view: RunView) -> Iterator[_Shown | _Hole]:
+    """The steps, and in their places those that are missing."""
+    lost = {
+        (record["attempt"], hole["first"])
+        for record in view.records
+        for hole in record["steps"]["holes"]
+    }
+    ended = {record["attempt"] for record in view.records}
+    attempt, expected = None, 0
+    for each in events:
+        step = each.step
+        expected = expected if step.attempt == attempt else 0
+        if step.sequence > expected:
+            is_lost = step.attempt not in ended or (step.attempt, expected) in lost
+            why = "never arrived" if is_lost else "expired or were removed"
+            yield _Hole(expected, step.sequence - 1, why)
+        yield each
+        attempt, expected = step.attempt, step.sequence + 1
 
 
-def _events(view: RunView, name: str, title: str, kinds: tuple[str, ...]) -> Iterator[str]:
-    yield f'<section id="{name}" aria-labelledby="{name}-h"><h2 id="{name}-h">{title}</h2>'
-    found = [event for event in view.events if event["kind"] in kinds]
-    if not found:
-        yield "<p>None was recorded.</p>"
-    for event in found:
-        about = f"{event['kind']} {event['name'] or ''}".strip()
-        yield f"<h3>{escape(about)}, step {event['sequence']} of attempt {event['attempt']}</h3>"
-        yield _body(event)
-    yield "</section>"
-
-
-def _timeline(view: RunView) -> Iterator[str]:
-    yield '<section id="timeline" aria-labelledby="timeline-h"><h2 id="timeline-h">Timeline</h2>'
-    rows = [_step(step, event) for step, event in zip(timeline(view), view.events, strict=True)]
-    headers = ("attempt", "step", "after", "kind", "name", "took", "notes", "content")
-    yield from _table("Every step, in order", headers, rows)
-    yield "</section>"
-
-
-def _step(step: Step, event: Row) -> tuple[str, ...]:
-    took = f"{step.took_ms} ms" if step.took_ms is not None else ""
-    notes = [step.state] if step.state else []
-    notes += [f"{step.tokens[0]} tokens in, {step.tokens[1]} out"] if step.tokens else []
-    notes += [f"{step.masks} masked"] if step.masks else []
-    content = f"<details><summary>content</summary>{_body(event)}</details>"
-    cells = (step.attempt, step.sequence, f"{step.after_s:.3f} s", step.kind, step.name, took)
-    return (*(escape(str(cell)) for cell in cells), escape(", ".join(notes)), content)
-
-
-def _table(
-    caption: str, headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]
-) -> Iterator[str]:
-    """A table of cells that are escaped already."""
-    heads = "".join(f'<th scope="col">{header}</th>' for header in headers)
-    yield f"<table><caption>{caption}</caption><thead><tr>{heads}</tr></thead><tbody>"
-    for row in rows:
-        yield "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>"
-    yield "</tbody></table>"
-
-
-def _body(event: Row) -> str:
-    """The body, indented, with its declared masks marked in place."""
-    marks: dict[str, list[tuple[int, int, str]]] = {}
-    for each in event["redactions"]:
-        is_here = each["path"][:1] in ("", "/") and not each["layers"]
-        if is_here and each["span_start"] is not None and each["span_end"] is not None:
-            place = (each["span_start"], each["span_end"], each["rule"])
-            marks.setdefault(each["path"], []).append(place)
-        elif each["path"][:1] in ("", "/"):
-            marks.setdefault(each["path"], []).append((0, -1, each["rule"]))
-    try:
-        return f"<pre>{''.join(_value(json.loads(event['body']), '', marks, 0))}</pre>"
-    except RecursionError:
-        return f"<pre>{_text(event['body'])}</pre>"
-
-
-def _value(
-    value: Any, path: str, marks: dict[str, list[tuple[int, int, str]]], depth: int
-) -> Iterator[str]:
-    inner, outer = "\n" + "  " * (depth + 1), "\n" + "  " * depth
-    if isinstance(value, dict) and value:
-        yield "{"
-        for index, (key, item) in enumerate(value.items()):
-            yield f"{',' if index else ''}{inner}{_text(json.dumps(key, ensure_ascii=False))}: "
-            step = key.replace("~", "~0").replace("/", "~1")
-            yield from _value(item, f"{path}/{step}", marks, depth + 1)
-        yield f"{outer}}}"
-    elif isinstance(value, list) and value:
-        yield "["
-        for index, item in enumerate(value):
-            yield f"{',' if index else ''}{inner}"
-            yield from _value(item, f"{path}/{index}", marks, depth + 1)
-        yield f"{outer}]"
-    elif isinstance(value, str):
-        yield f"&quot;{_marked(value, marks.get(path, []))}&quot;"
-    else:
-        text = _text(json.dumps(value, ensure_ascii=False))
-        yield _mark(text, marks[path][0][2]) if path in marks else text
-
-
-def _marked(text: str, places: list[tuple[int, int, str]]) -> str:
-    at, parts = 0, []
-    for start, end, rule in sorted(places):
-        end = len(text) if end < 0 else end
-        if start < at:
-            continue
-        parts += [_text(text[at:start]), _mark(_text(text[start:end]), rule)]
-        at = end
-    return "".join([*parts, _text(text[at:])])
-
-
-def _mark(html: str, rule: str) -> str:
-    return f'<mark title="masked by {escape(rule)}">{html}</mark>'
-
-
-def _text(text: str) -> str:
-    """Escaped, and without what no page may hold (half surrogate pairs, NUL)."""
-    return escape(text.encode("utf-8", "replace").decode().replace("\0", "�"))
+def _time(value: datetime | int) -> str:
+    time = datetime.fromtimestamp(value / 1e6, UTC) if isinstance(value, int) else value
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
