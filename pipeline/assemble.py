@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from pipeline.errors import LogError
 from pipeline.lake.documents import load_policy_document
+from pipeline.lake.doubles import COUNT
 from pipeline.lake.log import PartitionLog, Position
 from pipeline.lake.recovery import with_recovered_rows
 from pipeline.lake.store import VERIFY_HINT, Store
@@ -77,7 +78,7 @@ class Assembler:
         if header.start == header.end and not change.document:
             return None
         partition.end = header.end
-        return _with_records(masked, work.records, change)
+        return _with_records(masked, work, change)
 
     def _change(self, work: "_Work") -> StateChange:
         now_us = work.header.now_us
@@ -124,6 +125,7 @@ class _Work:
     def __init__(self, open_runs: OpenRuns, header: SliceHeader, max_attempts: int) -> None:
         self.open_runs, self.header, self._max_attempts = open_runs, header, max_attempts
         self.records: list[Record] = []
+        self.doubled = 0
         self._touched: OrderedDict[tuple[str, int], RunState] = OrderedDict()
 
     def remember(self, memories: bytes) -> None:
@@ -137,7 +139,9 @@ class _Work:
         for event in events:
             key = event.run_id, event.attempt
             state = self._touched.get(key) or self._opened(*key)
-            self._touched[key] = fold(state, event)
+            known = state.doubled
+            self._touched[key] = state = fold(state, event)
+            self.doubled += state.doubled - known
             self._touched.move_to_end(key)
         for state in self._touched.values():
             if state.status is not None:
@@ -193,15 +197,14 @@ def _entry_of(state: RunState, seen_us: int) -> Entry:
     return Entry(state.run_id, state.attempt, seen_us, pack(state), deadline_us)
 
 
-def _with_records(
-    masked: MaskedSlice, records: Iterable[Record], change: StateChange
-) -> MaskedSlice:
+def _with_records(masked: MaskedSlice, work: _Work, change: StateChange) -> MaskedSlice:
     place = attrgetter("retention_class", "expires")
     parts = tuple(
         Part("runs", *where, pa.Table.from_pylist([record.row for record in group], schema=RUNS))
-        for where, group in groupby(sorted(records, key=place), key=place)
+        for where, group in groupby(sorted(work.records, key=place), key=place)
     )
     counts = dict(masked.header.counts) | {"runs": sum(part.rows.num_rows for part in parts)}
+    counts |= {COUNT: work.doubled} if work.doubled else {}
     # Records come last: where they are published already, so is all they were made from.
     header = replace(masked.header, counts=counts)
     return MaskedSlice(header, (*masked.parts, *parts), state=change)

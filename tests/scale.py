@@ -44,7 +44,7 @@ def holds_each_once(lake: Path, keys: Path, count: int) -> None:
     counted = query(
         lake,
         "SELECT count(*) AS n, count(DISTINCT (kafka_partition, kafka_offset)) AS d, "
-        "count(DISTINCT event_id) AS e FROM events",
+        "count(DISTINCT event_id) AS e FROM stored_events",
     )
     assert counted == [{"n": count, "d": count, "e": count}]
     succeed("verify", "--lake", lake, "--keys", keys, "--structure-only", "--processes", "1")

@@ -1,6 +1,7 @@
 """Cutting a partition's log: a checkpoint says what all before it came to, then that may go."""
 
 from pipeline.lake import layout
+from pipeline.lake.doubles import COUNT
 from pipeline.lake.entries import Checkpoint, encode
 from pipeline.lake.history import partitions, read_history, read_rewrites
 from pipeline.lake.log import PartitionLog
@@ -36,6 +37,8 @@ def write_checkpoint(store: Store, topic: str, partition: int) -> Checkpoint | N
         gap_offsets=sum(g.end - g.start for c in history.commits for g in c.gaps)
         + (before.gap_offsets if before else 0),
         last_digest=history.position.last_digest,
+        doubled=sum(c.counts.get(COUNT, 0) for c in history.commits)
+        + (before.doubled if before else 0),
     )
     store.put_if_absent(layout.checkpoint_key(topic, partition, last.number), encode(checkpoint))
     return PartitionLog(store, topic, partition).checkpoint()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pipeline.lake.tables import DECLARED, HIVE
-from pipeline.lake.views import VIEWS
+from pipeline.lake.views import EVENTS_ONCE, VIEWS
 
 _HEAD = ("| column | type | what it is |", "| --- | --- | --- |")
 _HIVE_TEXTS = {
@@ -21,7 +21,8 @@ def dictionary() -> str:
         "",
         "Written from the schemas by `redactory query --tables`. Times are UTC. The folder of "
         "`runs` holds every version of a record: in SQL that is `run_versions`, and `runs` shows "
-        "the latest ones.",
+        "the latest ones. The folder of `events` holds an event twice that its producer sent "
+        "twice: in SQL that is `stored_events`, and `events` shows it once.",
     ]
     for table, schema in DECLARED.items():
         about = (schema.metadata or {}).get(b"description", b"").decode()
@@ -36,7 +37,7 @@ def dictionary() -> str:
         lines += [line for field in schema for line in _lines(field, "")]
         lines += [f"| `{name}` | {kind} | {_HIVE_TEXTS[name]} |" for name, kind in HIVE.items()]
     lines += ["", "## Views", "", "| view | what a row is |", "| --- | --- |"]
-    lines += [f"| `{view.name}` | {view.description} |" for view in VIEWS]
+    lines += [f"| `{view.name}` | {view.description} |" for view in (EVENTS_ONCE, *VIEWS)]
     return "\n".join(lines) + "\n"
 
 

@@ -100,7 +100,8 @@ class Checkpoint:
 
     Offsets `[start, end)`; `files` are the slices' own that were not removed for good, those of
     events and dead letters with `rows` rows; these and `removed`, `refused`, `expired` and
-    `gap_offsets` count every offset once.  `last_digest` is that of commit `number`.
+    `gap_offsets` count every offset once; `doubled` counts events that were there before.
+    `last_digest` is that of commit `number`.
     """
 
     topic: str
@@ -116,6 +117,7 @@ class Checkpoint:
     expired: int
     gap_offsets: int
     last_digest: str
+    doubled: int = 0
     format: int = FORMAT
 
 

@@ -13,19 +13,22 @@ import duckdb
 import pyarrow as pa
 
 from pipeline.errors import LakeError, PipelineError, UsageError
+from pipeline.lake.doubles import doubled_ranges
 from pipeline.lake.live import Lake
 from pipeline.lake.local import LocalStore
 from pipeline.lake.tables import DECLARED, HIVE, full_schema
-from pipeline.lake.views import VIEWS
+from pipeline.lake.views import EVENTS_ONCE, VIEWS
 from pipeline.slices import Table
 
 BATCH_ROWS = 10_000
 
-_STORED_AS: Final[dict[Table, str]] = {"runs": "run_versions"}
+_STORED_AS: Final[dict[Table, str]] = {"events": "stored_events", "runs": "run_versions"}
 """Tables of which another view shows what is asked for most often."""
 
 VIEW_NAMES: Final = (
-    *(_STORED_AS.get(table, table) for table in DECLARED), *(view.name for view in VIEWS)
+    *(_STORED_AS.get(table, table) for table in DECLARED),
+    EVENTS_ONCE.name,
+    *(view.name for view in VIEWS),
 )  # fmt: skip
 
 _READING = {duckdb.StatementType.SELECT, duckdb.StatementType.MULTI}  # MULTI: PIVOT
@@ -52,6 +55,14 @@ def connect(lake: Lake) -> duckdb.DuckDBPyConnection:
     allowed: set[str] = set()
     for table in DECLARED:
         allowed |= _create_view(session, lake, table, _STORED_AS.get(table, table))
+    ranges = doubled_ranges(lake)
+    session.execute(
+        'CREATE TABLE doubled (topic TEXT, "partition" INT, start BIGINT, "end" BIGINT)'
+    )
+    if ranges:
+        session.executemany("INSERT INTO doubled VALUES (?, ?, ?, ?)", ranges)
+    events = EVENTS_ONCE.sql if ranges else "FROM stored_events"
+    session.execute(f"CREATE VIEW {EVENTS_ONCE.name} AS {events}")
     for view in VIEWS:
         session.execute(f"CREATE VIEW {view.name} AS {view.sql}")
     session.execute(f"SET allowed_paths = [{', '.join(map(_quote, sorted(allowed)))}]")

@@ -1,7 +1,7 @@
-"""The views of a query session besides the tables: SQL over `events` and `run_versions`.
+"""The views of a query session besides the tables: SQL over `stored_events` and `run_versions`.
 
-An event that its producer sent twice is stored twice, at two offsets: `events` has both rows, every
-view made from it shows one.
+An event that its producer sent twice is stored twice, at two offsets: `stored_events` has both
+rows, `events` and every view made from it shows the first.
 """
 
 from typing import Final, NamedTuple
@@ -31,6 +31,23 @@ def _said(kind: str, path: str, type_name: str = "VARCHAR") -> str:
     """A field of the body of the event of one kind; NULL where it is none of that type."""
     return f"any_value(try_cast(body ->> '{path}' AS {type_name})) FILTER (kind = '{kind}')"
 
+
+EVENTS_ONCE: Final = View(
+    "events",
+    "Each event, once however often its producer sent it.",
+    """
+SELECT stored.* FROM stored_events AS stored ANTI JOIN (
+  SELECT again.kafka_topic, again.kafka_partition, again.kafka_offset
+  FROM stored_events AS again
+  JOIN doubled ON again.kafka_topic = doubled.topic AND again.kafka_partition = doubled.partition
+    AND again.kafka_offset >= doubled.start AND again.kafka_offset < doubled.end
+  JOIN stored_events AS earlier ON again.run_id = earlier.run_id
+    AND again.attempt = earlier.attempt AND again.sequence = earlier.sequence
+    AND again.event_id = earlier.event_id AND again.kafka_offset > earlier.kafka_offset
+) AS repeat USING (kafka_topic, kafka_partition, kafka_offset)
+""",
+)
+"""In a lake where nothing was sent twice `events` is `stored_events`, at no cost."""
 
 VIEWS: Final = (
     View(
@@ -95,7 +112,6 @@ GROUP BY run_id, attempt, coalesce(body ->> '$.effect_id', call_id, event_id)
 SELECT run_id, attempt, sequence, occurred_at, event_id, body ->> '$.role' AS role,
   body -> '$.content' AS content
 FROM events WHERE kind = 'message'
-QUALIFY row_number() OVER (PARTITION BY run_id, attempt, event_id ORDER BY kafka_offset) = 1
 """,
     ),
     View(
@@ -103,11 +119,7 @@ QUALIFY row_number() OVER (PARTITION BY run_id, attempt, event_id ORDER BY kafka
         "One row for each change that was made to an event.",
         """
 SELECT run_id, attempt, sequence, event_id, kind, occurred_at, unnest(redactions, recursive := true)
-FROM (
-  SELECT run_id, attempt, sequence, event_id, kind, occurred_at, redactions
-  FROM events WHERE len(redactions) > 0
-  QUALIFY row_number() OVER (PARTITION BY run_id, attempt, event_id ORDER BY kafka_offset) = 1
-)
+FROM events WHERE len(redactions) > 0
 """,
     ),
     View(

@@ -36,7 +36,7 @@ def test_broken_messages_are_accounted_for_and_never_printed(
     counted = query(
         lake,
         "SELECT count(*) AS n, count(DISTINCT (kafka_partition, kafka_offset)) AS d FROM ("
-        "SELECT kafka_partition, kafka_offset FROM events UNION ALL "
+        "SELECT kafka_partition, kafka_offset FROM stored_events UNION ALL "
         "SELECT kafka_partition, kafka_offset FROM dead_letters)",
     )
     # A time that was damaged may lie before the deadline: such an event is refused.
