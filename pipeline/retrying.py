@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -21,12 +22,13 @@ from pipeline.building import parts_of
 from pipeline.config import IngestConfig
 from pipeline.errors import LogError
 from pipeline.kafka import broker_error, describe_topic, watermarks
+from pipeline.lake.contents import BucketReader, Flags
 from pipeline.lake.entries import FileEntry
-from pipeline.lake.layout import TMP, Bucket, new_claim, parse_bucket
+from pipeline.lake.layout import Bucket, new_claim, parse_bucket
 from pipeline.lake.live import read_lake
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.parquet import from_parquet
-from pipeline.lake.provenance import Origins, origins_of, row_origins, trace_origins
+from pipeline.lake.provenance import Origins, row_origins
 from pipeline.lake.rewriting import BucketLog, Claim
 from pipeline.lake.store import Store
 from pipeline.lake.writer import NewFile, publish_files
@@ -152,41 +154,37 @@ class Retrier:
         log = BucketLog(self._store, bucket)
         # 3
         claim = log.claim(PURPOSE, self._claim, self._now_us)
-        past = trace_origins(log.rewrites())
         removed: list[FileEntry] = []
         origin_of: dict[Place, str] = {}
         staying: list[pa.Table] = []
-        for file in read_lake(self._store).files["dead_letters"]:
-            if parse_bucket(file.path) != bucket:
+
+        def stays(rows: pa.Table) -> Flags:
+            return np.array([_place(row) not in events for row in rows.to_pylist()], np.bool_)
+
+        for file in BucketReader(self._store).read(log, stays)[0]:
+            assert file.rows is not None
+            if file.kept.all():
                 continue
-            rows = from_parquet(self._store.get(file.path))
-            places = [_place(row) for row in rows.to_pylist()]
-            if events.keys().isdisjoint(places):
-                continue
-            removed.append(file)
-            origin_of |= zip(places, row_origins(rows, origins_of(file, past)), strict=True)
-            staying.append(rows.filter(pa.array([place not in events for place in places])))
+            removed.append(file.entry)
+            places = [_place(row) for row in file.rows.to_pylist()]
+            origin_of |= zip(places, row_origins(file.rows, file.origins), strict=True)
+            staying.append(file.rows_where(file.kept))
         # 4
         moved = [each for place, each in events.items() if place in origin_of]
-        new = self._files(bucket, claim, [*_event_parts(moved), *_staying_part(bucket, staying)])
+        new = _files(claim, [*_event_parts(moved), *_staying_part(bucket, staying)])
         origins = {file.key: _origins(file.rows, origin_of) for file in new}
         # 5, 6
         log.finish(claim, removed, publish_files(self._store, new), origins)
         self.report.stored += len(moved)
 
-    def _files(self, bucket: Bucket, claim: Claim, parts: Sequence[Part]) -> list[NewFile]:
-        number, files = claim.intent.number, []
-        for index, part in enumerate(parts):
-            target = Bucket(part.table, part.retention_class, part.expires)
-            is_same = target == bucket
-            key = (
-                target.rewritten_key(number, index)
-                if is_same
-                else target.moved_key(bucket, number, index)
-            )
-            tmp = f"{TMP}/{self._claim}/rewrite/{key.replace('/', '-')}"
-            files.append(NewFile(tmp, key, part.table, part.rows))
-        return files
+
+def _files(claim: Claim, parts: Sequence[Part]) -> list[NewFile]:
+    return [
+        NewFile.rewritten(
+            claim.intent, part.rows, Bucket(part.table, part.retention_class, part.expires), index
+        )
+        for index, part in enumerate(parts)
+    ]
 
 
 def _event_parts(events: Sequence[MaskedEvent]) -> tuple[Part, ...]:

@@ -26,6 +26,8 @@ COMMANDS = (
 
 EXTRA_OF = {
     "apache_beam": "pipeline",
+    "boto3": "kms",
+    "botocore": "kms",
     "duckdb": "pipeline",
     "obstore": "pipeline",
     "psutil": "pipeline",

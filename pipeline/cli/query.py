@@ -44,14 +44,13 @@ def query(
     written with --to is a copy: it goes with the first of the rows that the query could read.
     """
     import getpass
-    import platform
 
     from pipeline.errors import UsageError
     from pipeline.lake import open_lake, rendering
     from pipeline.lake.commits import system_clock_us
     from pipeline.lake.query import query as run
     from pipeline.retention import access, exports, showing
-    from pipeline.retention.copies import Copier
+    from pipeline.retention.copies import copier
 
     if tables:
         from pipeline.lake.dictionary import dictionary
@@ -67,8 +66,7 @@ def query(
         opened, now_us=system_clock_us(), by=getpass.getuser(), command="query", purpose=purpose
     )
     if to is not None:
-        copier = Copier(opened.store, getpass.getuser(), platform.node(), system_clock_us)
-        copy = exports.export_query(opened, sql, to, copier)
+        copy = exports.export_query(opened, sql, to, copier(opened.store))
         typer.echo(f"copy {copy.number} goes at {showing.time_text(copy.deadline_us)}", err=True)
         return
     result = run(opened, sql)

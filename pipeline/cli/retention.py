@@ -2,23 +2,16 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from pipeline.retention.copies import Copier
+from pipeline.cli.options import Bootstrap, ClientFile, Keys, Lake, PolicyFile
 
 retention_app = typer.Typer(no_args_is_help=True)
 hold_app = typer.Typer(no_args_is_help=True)
 copies_app = typer.Typer(no_args_is_help=True)
 
-LakeOption = Annotated[
-    str, typer.Option("--lake", envvar="REDACTORY_LAKE", help="Directory or s3:// prefix.")
-]
-KeysOption = Annotated[
-    Path | None, typer.Option("--keys", envvar="REDACTORY_KEYS", help="Key ring (default: yours).")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Instant = Annotated[
     datetime | None,
@@ -42,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 
 @retention_app.command()
-def plan(lake: LakeOption, now: Instant = None, as_json: AsJson = False) -> None:
+def plan(lake: Lake, now: Instant = None, as_json: AsJson = False) -> None:
     """Show what a sweep would remove, now or at another instant; changes nothing."""
     from pipeline.retention import showing
     from pipeline.retention.sweep import plan_lake
@@ -56,8 +49,8 @@ def plan(lake: LakeOption, now: Instant = None, as_json: AsJson = False) -> None
 
 @retention_app.command()
 def sweep(
-    lake: LakeOption,
-    keys: KeysOption = None,
+    lake: Lake,
+    keys: Keys = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
     strays: Annotated[
         bool, typer.Option(help="Look through the whole lake for files outside the live set.")
@@ -84,8 +77,44 @@ def sweep(
 
 
 @retention_app.command()
+def shorten(
+    lake: Lake,
+    policy: Annotated[Path, typer.Option("--policy", help="Retention policy file.")],
+    reason: Reason = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let stored rows go as soon as a changed policy wants; nothing is ever kept longer.
+
+    Rows move to the buckets of their new ends, records and copies follow, and a receipt says so.
+    What is overdue by the new policy goes within two hours. Start ingests with the policy first:
+    they go on under the one they were started with. Exit code 3 if something would not move.
+    """
+    from pipeline.errors import UsageError
+    from pipeline.retention import showing
+    from pipeline.retention.shorten import plan_shortening, shorten_in_lake
+
+    if dry_run:
+        found = plan_shortening(lake, policy)
+        if as_json:
+            typer.echo(showing.shortening_as_json(found))
+        else:
+            showing.print_shortening(found)
+        return
+    if not reason:
+        raise UsageError("a reason is wanted", code="usage", hint="--reason: it is kept")
+    receipt = shorten_in_lake(lake, policy, reason)
+    if as_json:
+        typer.echo(showing.receipt_as_json(receipt))
+    else:
+        showing.print_receipt(receipt)
+    if receipt is not None and not receipt.is_complete:
+        raise typer.Exit(3)
+
+
+@retention_app.command()
 def log(
-    lake: LakeOption,
+    lake: Lake,
     last: Annotated[int, typer.Option(min=1, help="How many entries to show.")] = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -106,7 +135,7 @@ def log(
 
 @hold_app.command()
 def add(
-    lake: LakeOption,
+    lake: Lake,
     reason: Reason,
     owner: Annotated[str, typer.Option(help="Who answers for the hold.")],
     review: Annotated[
@@ -121,7 +150,7 @@ def add(
         datetime | None, typer.Option("--from", help="Events from here (UTC).")
     ] = None,
     until: Annotated[datetime | None, typer.Option(help="Events before this (UTC).")] = None,
-    keys: KeysOption = None,
+    keys: Keys = None,
     as_json: AsJson = False,
 ) -> None:
     """Hold the rows that meet every condition given; the rest of their buckets goes as planned."""
@@ -150,7 +179,7 @@ def add(
 
 
 @hold_app.command("list")
-def list_holds(lake: LakeOption, as_json: AsJson = False) -> None:
+def list_holds(lake: Lake, as_json: AsJson = False) -> None:
     """List the holds in force."""
     from pipeline.lake.store import Store
     from pipeline.retention import showing
@@ -167,7 +196,7 @@ def list_holds(lake: LakeOption, as_json: AsJson = False) -> None:
 @retention_app.command()
 def release(
     number: Annotated[int, typer.Argument(help="The hold's number.")],
-    lake: LakeOption,
+    lake: Lake,
     reason: Reason,
 ) -> None:
     """End a hold: its rows go with the next sweep if their bucket has ended."""
@@ -184,10 +213,10 @@ def release(
 
 @retention_app.command()
 def erase(
-    lake: LakeOption,
+    lake: Lake,
     reason: Reason,
     subject: Annotated[list[str], typer.Option(help="Whom to erase, in clear; may be repeated.")],
-    keys: KeysOption = None,
+    keys: Keys = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove every row about somebody, held ones excepted, and write a receipt.
@@ -209,7 +238,7 @@ def erase(
 
 
 @copies_app.command("list")
-def list_copies(lake: LakeOption, as_json: AsJson = False) -> None:
+def list_copies(lake: Lake, as_json: AsJson = False) -> None:
     """List the copies that are not known to be gone."""
     from pipeline.lake.store import Store
     from pipeline.retention import showing
@@ -225,34 +254,36 @@ def list_copies(lake: LakeOption, as_json: AsJson = False) -> None:
 @copies_app.command("add")
 def add_copy(
     location: Annotated[str, typer.Argument(help="Absolute path or address of the copy.")],
-    lake: LakeOption,
+    lake: Lake,
     deadline: Annotated[datetime, typer.Option(help="When it must be gone (UTC).")],
 ) -> None:
     """Enter a copy that was made by other means; the sweep removes or reports it."""
-    copy = _copier(lake).register("external", location, _required_micros(deadline))
+    from pipeline.lake.store import Store
+    from pipeline.retention.copies import copier
+
+    copy = copier(Store.open(lake)).register("external", location, _required_micros(deadline))
     typer.echo(f"copy {copy.number} is entered")
 
 
 @copies_app.command("gone")
 def copy_gone(
-    number: Annotated[int, typer.Argument(help="The copy's number.")], lake: LakeOption
+    number: Annotated[int, typer.Argument(help="The copy's number.")], lake: Lake
 ) -> None:
     """Enter that a copy which the sweep could not reach is gone."""
-    from pipeline.retention.copies import find_copy
+    from pipeline.lake.store import Store
+    from pipeline.retention.copies import copier, find_copy
 
-    copier = _copier(lake)
-    copier.close(find_copy(copier.store, number), "said to be gone")
+    store = Store.open(lake)
+    copier(store).close(find_copy(store, number), "said to be gone")
     typer.echo(f"copy {number} is gone")
 
 
 @retention_app.command()
 def topic(
     name: Annotated[str, typer.Argument(metavar="TOPIC", help="The raw topic.")],
-    bootstrap: Annotated[str, typer.Option(help="Brokers, host:port[,host:port].")],
-    policy: Annotated[Path | None, typer.Option(help="Retention policy file.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Client settings for Kafka: security.protocol, SASL, TLS.")
-    ] = None,
+    bootstrap: Bootstrap,
+    policy: PolicyFile = None,
+    config: ClientFile = None,
     repair: Annotated[bool, typer.Option("--repair", help="Set what is wrong.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -276,24 +307,13 @@ def topic(
 @retention_app.command()
 def subject(
     name: Annotated[str, typer.Argument(help="The subject in clear.")],
-    keys: KeysOption = None,
+    keys: Keys = None,
 ) -> None:
     """Print a subject's pseudonyms, one for each key: so the lake and a policy's rules name it."""
     from pipeline.retention.subjects import pseudonyms_of
 
     for pseudonym in pseudonyms_of([name], keys):
         typer.echo(pseudonym)
-
-
-def _copier(lake: str) -> "Copier":
-    import getpass
-    import platform
-
-    from pipeline.lake.commits import system_clock_us
-    from pipeline.lake.store import Store
-    from pipeline.retention.copies import Copier
-
-    return Copier(Store.open(lake), getpass.getuser(), platform.node(), system_clock_us)
 
 
 def _micros(instant: datetime | None) -> int | None:

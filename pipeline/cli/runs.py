@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.cli.options import Keys, Lake
+
 if TYPE_CHECKING:
-    from pipeline.lake.live import Lake
+    from pipeline.records.access import Opener
 
 runs_app = typer.Typer(no_args_is_help=True)
 
-LakeOption = Annotated[
-    str, typer.Option("--lake", envvar="REDACTORY_LAKE", help="Directory or s3:// prefix.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PurposeOption = Annotated[
     str | None,
@@ -29,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 @runs_app.command("list")
 def list_command(
-    lake: LakeOption,
+    lake: Lake,
     status: Annotated[
         str | None, typer.Option(help="completed, failed, cancelled, finished or abandoned.")
     ] = None,
@@ -59,29 +58,31 @@ def list_command(
 @runs_app.command()
 def show(
     run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")],
-    lake: LakeOption,
+    lake: Lake,
     html: Annotated[
         Path | None, typer.Option(help="Write one self-contained page instead.")
     ] = None,
     purpose: PurposeOption = None,
+    keys: Keys = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a run: how complete its record is, and its steps.
+    """Show a run: how complete its record is, its steps, and what of it is gone.
 
-    A page written with --html is a copy: the sweep removes it with the first of the run's rows.
+    Sealed content is shown to whoever has its keys. A page written with --html is a copy: the sweep
+    removes it with the first of the run's rows.
     """
-    from pipeline.lake.live import open_lake
     from pipeline.lake.rendering import plain
-    from pipeline.records.reading import read_run
     from pipeline.records.show import run_as_dict, run_lines
 
-    opened, now_us = open_lake(lake), time.time_ns() // 1_000
-    _note_read(opened, "runs show", run_id, purpose, now_us)
-    view = read_run(opened, run_id)
+    opener, now_us = _opener(lake, "runs show", purpose, keys), time.time_ns() // 1_000
+    view = opener.open(run_id)
     if html is not None:
         from pipeline.records.page import page
+        from pipeline.retention.copies import copier
+        from pipeline.retention.exports import export_page
 
-        _export(opened, html, page(view, now_us))
+        opened = opener.lake
+        export_page(opened, view.files, page(view, now_us), html, copier(opened.store))
         typer.echo(f"wrote {html}", err=True)
     elif as_json:
         typer.echo(json.dumps(plain(run_as_dict(view, now_us)), ensure_ascii=False))
@@ -92,23 +93,20 @@ def show(
 @runs_app.command()
 def trace(
     run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")],
-    lake: LakeOption,
+    lake: Lake,
     decision: Annotated[
         str | None, typer.Option(help="Event id of a decision (default: the run's last one).")
     ] = None,
     purpose: PurposeOption = None,
+    keys: Keys = None,
     as_json: JsonOption = False,
 ) -> None:
     """Follow a decision back to the task that set it off; exit code 1 where the trace breaks."""
-    from pipeline.lake.live import open_lake
-    from pipeline.records.reading import read_run
     from pipeline.records.show import trace_lines
     from pipeline.records.trace import trace as run
 
-    opened, now_us = open_lake(lake), time.time_ns() // 1_000
-    _note_read(opened, "runs trace", run_id, purpose, now_us)
-    view = read_run(opened, run_id)
-    hops = run(view, lambda other: read_run(opened, other), decision, now_us)
+    opener = _opener(lake, "runs trace", purpose, keys)
+    hops = run(opener.open(run_id), opener.open, decision, time.time_ns() // 1_000)
     if as_json:
         typer.echo(json.dumps([hop.as_dict() for hop in hops], ensure_ascii=False, indent=1))
     else:
@@ -117,22 +115,13 @@ def trace(
         raise typer.Exit(1)
 
 
-def _note_read(lake: "Lake", command: str, run_id: str, purpose: str | None, now_us: int) -> None:
+def _opener(lake: str, command: str, purpose: str | None, keys: Path | None) -> "Opener":
     import getpass
-
-    from pipeline.retention.access import note_read
-
-    by = getpass.getuser()
-    note_read(lake, now_us=now_us, by=by, command=command, purpose=purpose, run=run_id)
-
-
-def _export(lake: "Lake", path: Path, page: str) -> None:
-    import getpass
-    import platform
 
     from pipeline.lake.commits import system_clock_us
-    from pipeline.retention.copies import Copier, first_deadline_us
+    from pipeline.lake.live import open_lake
+    from pipeline.records.access import Opener
+    from pipeline.retention.subjects import ring_if_any
 
-    deadline_us = first_deadline_us(file for files in lake.files.values() for file in files)
-    copier = Copier(lake.store, getpass.getuser(), platform.node(), system_clock_us)
-    copier.export(path, "html", deadline_us or 0, lambda file: file.write(page.encode()))
+    by, ring = getpass.getuser(), ring_if_any(keys)
+    return Opener(open_lake(lake), by, command, purpose, system_clock_us, ring)

@@ -12,7 +12,7 @@ import obstore.store
 from pipeline.errors import LakeError
 from pipeline.faultpoints import at
 from pipeline.lake import layout
-from pipeline.lake.sealing import check_outside, default_folder
+from pipeline.lake.keystore import check_outside, default_folder
 from pipeline.lake.store import Store, lake_errors, taken_over
 
 

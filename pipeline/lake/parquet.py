@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import LakeError
-from pipeline.lake.sealing import CONTENT, SEALED, KeyStore, Seal, find_keys, unsealing
+from pipeline.lake.keystore import KeyStore
+from pipeline.lake.sealing import CONTENT, SEALED, Seal, find_keys, unsealing
 
 SORT_KEYS = ("run_id", "attempt", "sequence", "kafka_offset")
 """The order of rows in a file; a table without one of the columns sorts by the others."""

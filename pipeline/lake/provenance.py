@@ -18,10 +18,16 @@ Origins = Mapping[str, int]
 _ROW_ORDER = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 
-def trace_origins(rewrites: Iterable[Rewrite]) -> dict[str, Origins]:
-    """The origins of every file that a rewrite added; those of one bucket come in order."""
+def trace_origins(
+    rewrites: Iterable[Rewrite], known: Mapping[str, Origins] | None = None
+) -> dict[str, Origins]:
+    """The origins of every file that a rewrite added; those of one bucket come in order.
+
+    `known` are those of files that other buckets' rewrites added.
+    """
     rewrites = list(rewrites)
-    made = {path: origins for rewrite in rewrites for path, origins in rewrite.origins.items()}
+    made = dict(known or {})
+    made |= {path: origins for rewrite in rewrites for path, origins in rewrite.origins.items()}
     for rewrite in rewrites:
         for file in rewrite.added:
             if file.path not in made:

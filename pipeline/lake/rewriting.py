@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pipeline.errors import LakeError, LostPartition
 from pipeline.faultpoints import at
 from pipeline.lake.entries import FileEntry, Rewrite, RewriteIntent, decode, digest, encode
-from pipeline.lake.layout import Bucket, EntryKind, parse_rewritten
+from pipeline.lake.layout import Bucket, EntryKind
 from pipeline.lake.numbered import NumberedLog
 from pipeline.lake.store import Store
 
@@ -68,23 +68,16 @@ class BucketLog:
         """The number of the last finished rewrite, 0 if there was none."""
         return self._entries.last_number(1)
 
+    def rewrite_at(self, number: int) -> Rewrite | None:
+        """Rewrite `number`; None if it has not finished."""
+        document = self._entries.read(number, "commit")
+        return decode(Rewrite, document) if document is not None else None
+
     def rewrites(self, after: int = 0) -> tuple[Rewrite, ...]:
         """The finished rewrites whose number is above `after`, in order."""
         numbers = range(after + 1, self.last_number() + 1)
         documents = (self.store.get(self._entries.key(number, "commit")) for number in numbers)
         return tuple(decode(Rewrite, document) for document in documents)
-
-    def moves(self) -> tuple[Rewrite, ...]:
-        """The finished rewrites of other buckets that moved rows into this one, in order."""
-        paths = {item.key for item in self.store.walk(self.bucket.folder)}
-        paths |= {file.path for rewrite in self.rewrites() for file in rewrite.removed}
-        sources = {found for path in paths if (found := parse_rewritten(path)) is not None}
-        documents = (
-            NumberedLog(self.store, source.log_folder).read(number, "commit")
-            for source, number in sorted(sources)
-            if source != self.bucket
-        )
-        return tuple(decode(Rewrite, each) for each in documents if each is not None)
 
     def finish(
         self,

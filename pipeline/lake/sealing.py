@@ -6,16 +6,12 @@ the file holds only the name under which.  Destroying a bucket's keys makes ever
 unreadable, wherever it is.
 """
 
-import json
-import os
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-import platformdirs
-
-from pipeline.errors import LakeError, UsageError
+from pipeline.errors import LakeError
+from pipeline.lake.keystore import KeyStore
 
 if TYPE_CHECKING:
     from pyarrow.parquet.encryption import CryptoFactory
@@ -26,84 +22,8 @@ SEALED: Final = b"sealed"
 CONTENT: Final = frozenset({"body", "redactions"})
 """The columns that are sealed: what an event says, and what tells of it."""
 
-ENVIRONMENT: Final = "REDACTORY_BUCKET_KEYS"
-"""Names the folder of the key store, instead of the one in the user's configuration directory."""
-
 _MASTER: Final = "bucket"
 _DATA_KEY_BITS: Final = 256
-
-
-class KeyStore(Protocol):
-    """Keeps data keys by the name of their file, in a folder for each bucket.
-
-    Every method raises `LakeError` if the store fails.
-    """
-
-    def put(self, folder: str, name: str, keys: Mapping[str, bytes]) -> None:
-        """Keeps the keys of one file, durable on return."""
-
-    def get(self, folder: str, name: str) -> Mapping[str, bytes]:
-        """The keys of one file; `LakeError` ("key-gone") if they are not here, or no more."""
-
-    def destroy(self, folder: str, keep: Collection[str] = ()) -> int:
-        """Destroys the keys of a bucket's files, but for those named; how many files had some."""
-
-
-class DirectoryKeyStore:
-    """Keys in files of a directory (0700, 0600); each is overwritten before it is removed."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def put(self, folder: str, name: str, keys: Mapping[str, bytes]) -> None:
-        path = self._root / folder / name
-        text = json.dumps({ref: key.hex() for ref, key in keys.items()})
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            for above in path.relative_to(self._root).parents:
-                _flush(self._root / above)
-        except OSError as error:
-            raise _failed(error) from error
-
-    def get(self, folder: str, name: str) -> Mapping[str, bytes]:
-        try:
-            text = (self._root / folder / name).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise LakeError(
-                "the keys of a sealed file are not in the key store",
-                code="key-gone",
-                hint=f"they were destroyed with their bucket, or {ENVIRONMENT} names another store",
-            ) from None
-        except OSError as error:
-            raise _failed(error) from error
-        return {ref: bytes.fromhex(key) for ref, key in json.loads(text).items()}
-
-    def destroy(self, folder: str, keep: Collection[str] = ()) -> int:
-        bucket = self._root / folder
-        try:
-            doomed = [path for path in bucket.glob("*") if path.name not in keep]
-            for path in doomed:
-                with path.open("r+b") as file:
-                    file.write(bytes(path.stat().st_size))
-                    file.flush()
-                    os.fsync(file.fileno())
-                path.unlink()
-            if doomed:
-                _flush(bucket)
-        except OSError as error:
-            raise _failed(error) from error
-        return len(doomed)
-
-
-def default_folder() -> Path:
-    """The folder that the environment names, else one in the user's configuration directory."""
-    named = os.environ.get(ENVIRONMENT)
-    return Path(named) if named else platformdirs.user_config_path("redactory") / "bucket-keys"
 
 
 class Seal:
@@ -163,24 +83,14 @@ def find_keys(keys: KeyStore, reference: str) -> Mapping[str, bytes]:
 
 
 def has_keys(keys: KeyStore, reference: str) -> bool:
-    """Whether the keys of a file are here."""
+    """Whether the keys of a file are here, and we may have them."""
     try:
         find_keys(keys, reference)
     except LakeError as error:
-        if error.code != "key-gone":
+        if error.code not in ("key-gone", "key-denied"):
             raise
         return False
     return True
-
-
-def check_outside(key_store: Path, lake: Path) -> None:
-    """Raises `UsageError` if a key store lies in the lake, where its keys would be copied too."""
-    if key_store.absolute().is_relative_to(lake.absolute()):
-        raise UsageError(
-            "the key store lies in the lake",
-            code="keys-in-lake",
-            hint=f"let {ENVIRONMENT} name a folder elsewhere",
-        )
 
 
 def _factory(wrap: Callable[[bytes], str], unwrap: Callable[[str], bytes]) -> "CryptoFactory":
@@ -199,19 +109,3 @@ def _factory(wrap: Callable[[bytes], str], unwrap: Callable[[str], bytes]) -> "C
 
 def _refuse(_: Any) -> Any:
     raise LakeError("a key was asked for in vain", code="key-gone")
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _failed(error: OSError) -> LakeError:
-    return LakeError(
-        f"the key store failed ({os.strerror(error.errno or 0)})",
-        code="key-store",
-        hint=f"check the folder that {ENVIRONMENT} names",
-    )

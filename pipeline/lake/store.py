@@ -19,8 +19,8 @@ from obstore import exceptions
 from obstore.store import ObjectStore, from_url
 
 from pipeline.errors import LakeError, LakeUnusable, LostPartition
+from pipeline.lake.keystore import KeyStore, open_key_store
 from pipeline.lake.layout import TMP
-from pipeline.lake.sealing import DirectoryKeyStore, KeyStore, default_folder
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -44,7 +44,7 @@ class Store:
 
     def __init__(self, objects: ObjectStore, location: str) -> None:
         self.objects, self.location = objects, location
-        self.bucket_keys: KeyStore = DirectoryKeyStore(default_folder())
+        self.bucket_keys: KeyStore = open_key_store()
 
     @staticmethod
     def open(location: str | Path, *, create: bool = False) -> "Store":

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from pipeline.lake.entries import FileEntry, Rewrite
-from pipeline.lake.layout import TMP, Bucket, parse_bucket, parse_rewritten
+from pipeline.lake.layout import Bucket, parse_bucket, parse_rewritten
 from pipeline.lake.live import Lake, read_lake
 from pipeline.lake.parquet import from_parquet, join_rows
 from pipeline.lake.rewriting import BucketLog
@@ -33,13 +33,7 @@ class Rewriter:
         rows = join_rows(
             [from_parquet(self.store.get(file.path), keys=self.store.bucket_keys) for file in live]
         )
-        number = claim.intent.number
-        merged = NewFile(
-            f"{TMP}/{self.claim}/rewrite/{bucket.folder.replace('/', '-')}-{number:012}",
-            bucket.rewritten_key(number, 0),
-            bucket.table,
-            rows,
-        )
+        merged = NewFile.rewritten(claim.intent, rows, bucket)
         return log.finish(claim, live, publish_files(self.store, [merged]))
 
     def remove_strays(self) -> tuple[str, ...]:

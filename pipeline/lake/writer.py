@@ -12,7 +12,8 @@ import pyarrow as pa
 from pipeline.errors import LakeError
 from pipeline.faultpoints import at
 from pipeline.lake import layout
-from pipeline.lake.entries import FileEntry
+from pipeline.lake.entries import FileEntry, RewriteIntent
+from pipeline.lake.keystore import KeyStore
 from pipeline.lake.parquet import (
     count_rows,
     from_parquet,
@@ -20,7 +21,7 @@ from pipeline.lake.parquet import (
     sealed_under,
     to_parquet,
 )
-from pipeline.lake.sealing import KeyStore, Seal
+from pipeline.lake.sealing import Seal
 from pipeline.lake.store import Store, taken_over
 from pipeline.slices import Part, SliceHeader, Table
 
@@ -33,6 +34,20 @@ class NewFile:
     key: str
     table: Table
     rows: pa.Table
+
+    @classmethod
+    def rewritten(
+        cls, claim: RewriteIntent, rows: pa.Table, target: layout.Bucket, index: int = 0
+    ) -> "NewFile":
+        """The `index`-th file that a rewriter makes of the rows of the bucket it has claimed; it
+        stands in `target`, that bucket or another one."""
+        source = layout.Bucket(claim.table, claim.retention_class, claim.expires)
+        if target == source:
+            key = target.rewritten_key(claim.number, index)
+        else:
+            key = target.moved_key(source, claim.number, index)
+        tmp_key = f"{layout.TMP}/{claim.claim}/rewrite/{key.replace('/', '-')}"
+        return cls(tmp_key, key, target.table, rows)
 
 
 def files_of(
@@ -100,7 +115,7 @@ def key_folder(store: Store, bucket: layout.Bucket) -> str:
     if (identity := store.get_or_none(layout.IDENTITY)) is None:
         store.put_if_absent(layout.IDENTITY, layout.new_claim().encode())
         identity = store.get(layout.IDENTITY)
-    return f"{identity.decode()}/{bucket.table}/{bucket.retention_class}/{bucket.expires}"
+    return f"{identity.decode()}/{bucket.retention_class}/{bucket.table}/{bucket.expires}"
 
 
 def file_entry(key: str, table: Table, rows: int, data: bytes) -> FileEntry:

@@ -20,6 +20,9 @@ _Marks = Mapping[str, list[tuple[int, int, str]]]
 
 def body_pieces(event: Row) -> Iterator[Piece]:
     """The body, indented, piece by piece; as it is stored if it is nested too deeply."""
+    if event["body"] is None:
+        yield Piece("sealed: its keys are not here")
+        return
     try:
         yield from list(_value(json.loads(event["body"]), "", _marks(event), "\n"))
     except (RecursionError, ValueError):

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from pipeline.records.completeness import EXPIRED, MUTABLE, PRESENT, STANDS
 from pipeline.records.marking import Piece, body_pieces, rules_outside
 from pipeline.records.reading import Row, RunView
-from pipeline.records.show import expired_rows
+from pipeline.records.show import expired_rows, removal_sentences
 from pipeline.records.timeline import Step, timeline
 
 _DECISIVE: Final = ("decision.made", "effect.intended", "effect.completed", "intervention")
@@ -141,7 +141,10 @@ def _facts(record: Row) -> Iterator[tuple[str, str]]:
 
 
 def _gone(view: RunView, now_us: int) -> Iterator[str]:
-    """Tasks, decisions and effects that a record knows of, and whose events are not there."""
+    """What went of the run; and tasks, decisions and effects that a record knows of, and whose
+    events are not there."""
+    for sentence in removal_sentences(view):
+        yield f"{sentence[0].upper()}{sentence[1:]}."
     known = {event["event_id"] for event in view.events}
     for record in view.records:
         authority = record["authority"]

@@ -20,9 +20,13 @@ from pipeline.lake.entries import FileEntry
 from pipeline.lake.layout import parse_data_file
 from pipeline.lake.live import Lake
 from pipeline.lake.local import LocalStore
+from pipeline.lake.sealing import CONTENT, has_keys, unsealing
 from pipeline.lake.store import VERIFY_HINT, Store, lake_errors
+from pipeline.retention.tombstones import Tombstone
 
 _READERS: Final = 8
+
+_SEALED_AWAY: Final[Mapping[str, Any]] = {"body": None, "redactions": []}
 
 Row = Mapping[str, Any]
 
@@ -33,6 +37,8 @@ class RunView:
 
     `records` are the latest of each attempt; `events` are in order of attempt and sequence, each
     once, with the `file` it stands in; `bytes_read` of `bytes_total` were read of the two tables.
+    The `body` of an event is None where it is sealed and its keys are not here.  `removals` say
+    what went of the run before, if that was asked for.
     """
 
     run_id: str
@@ -40,6 +46,28 @@ class RunView:
     events: tuple[Row, ...]
     bytes_read: int
     bytes_total: int
+    removals: tuple[Tombstone, ...] = ()
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The files in which the rows stand."""
+        return frozenset(row["file"] for row in (*self.records, *self.events))
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether there was more of the run than is here: events of a record or of a sequence, or
+        the record of an end."""
+        attempts = {event["attempt"] for event in self.events}
+        recorded = {record["attempt"]: record["events"] for record in self.records}
+        for attempt in attempts | set(recorded):
+            mine = [event for event in self.events if event["attempt"] == attempt]
+            steps = {event["sequence"] for event in mine}
+            has_ended = any(event["kind"] == "run.finished" for event in mine)
+            if len(mine) < recorded.get(attempt, 0) or len(steps) <= max(steps, default=-1):
+                return True
+            if has_ended and attempt not in recorded:
+                return True
+        return False
 
 
 def read_run(lake: Lake, run_id: str) -> RunView:
@@ -90,11 +118,16 @@ def _rows_of(store: Store, files: Iterable[FileEntry], run_id: str) -> tuple[lis
 def _rows_in(store: Store, file: FileEntry, run_id: str) -> tuple[list[Row], int]:
     with lake_errors(), _Counted.open(store, file.path) as source:
         try:
-            parquet = pq.ParquetFile(_as_arrow(source), pre_buffer=False)
+            is_open = not file.sealed or has_keys(store.bucket_keys, file.sealed)
+            parquet = pq.ParquetFile(
+                _as_arrow(source),
+                pre_buffer=False,
+                decryption_properties=unsealing(store.bucket_keys) if file.sealed else None,
+            )
             rows: list[Row] = [
-                row | {"file": file.path}
+                {**({} if is_open else _SEALED_AWAY), **row, "file": file.path}
                 for group in _groups(parquet.metadata, run_id)
-                for row in _rows_in_group(parquet, group, run_id)
+                for row in _rows_in_group(parquet, group, run_id, is_open=is_open)
             ]
         except pa.ArrowException as error:
             raise LakeError(
@@ -118,13 +151,22 @@ def _groups(metadata: pq.FileMetaData, run_id: str) -> Iterator[int]:
             yield group
 
 
-def _rows_in_group(parquet: pq.ParquetFile, group: int, run_id: str) -> list[dict[str, Any]]:
-    ids = parquet.read_row_group(group, columns=["run_id"])
-    is_ours = pc.equal(ids["run_id"], pa.scalar(run_id))
+def _rows_in_group(
+    parquet: pq.ParquetFile, group: int, run_id: str, *, is_open: bool
+) -> list[dict[str, Any]]:
+    is_ours = pc.equal(_read_group(parquet, group, ["run_id"])["run_id"], pa.scalar(run_id))
     if not pc.any(is_ours).as_py():
         return []
-    rows: list[dict[str, Any]] = parquet.read_row_group(group).filter(is_ours).to_pylist()
+    names = [name for name in parquet.schema_arrow.names if is_open or name not in CONTENT]
+    rows: list[dict[str, Any]] = _read_group(parquet, group, names).filter(is_ours).to_pylist()
     return rows
+
+
+def _read_group(parquet: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
+    # `read_row_group` asks for the keys of columns that it was not asked for.
+    rows = max(1, parquet.metadata.row_group(group).num_rows)
+    batches = parquet.iter_batches(batch_size=rows, row_groups=[group], columns=names)
+    return pa.Table.from_batches(batches)
 
 
 def _latest(versions: Iterable[Row]) -> tuple[Row, ...]:

@@ -6,18 +6,29 @@ from textwrap import wrap
 from typing import Any, Final
 
 from pipeline.lake.rendering import as_cells
-from pipeline.records.completeness import EXPIRED, is_expired
+from pipeline.records.completeness import COSTS, EXPIRED, is_expired
 from pipeline.records.reading import Row, RunView
 from pipeline.records.timeline import Step, timeline
 from pipeline.records.trace import Hop
 
 WIDTH: Final = 80
 
+_GONE: Final = {
+    "events": ("events of this run", COSTS["steps"]),
+    "runs": ("records of this run", "how complete it was cannot be told any more"),
+    "dead_letters": ("dead letters", "what could not be read is not known any more"),
+}
+"""By table: what went, and what cannot be told without it."""
+
 
 def run_lines(view: RunView, now_us: int) -> Iterator[str]:
     """A record for each attempt, then the timeline, then what was read for it."""
     for record in view.records:
         yield from _record_lines(record, now_us)
+    for sentence in removal_sentences(view):
+        yield from _wrapped(f"  ! {sentence}")
+    if sealed := sum(event["body"] is None for event in view.events):
+        yield from _wrapped(f"  ! the content of {sealed} events is sealed, the keys are not here")
     yield ""
     yield _columns(("step", 5), ("after", 9), ("kind", 21), ("name", 17), ("took", 9), ("notes", 0))
     attempt = None
@@ -38,9 +49,23 @@ def run_as_dict(view: RunView, now_us: int) -> dict[str, Any]:
         "run_id": view.run_id,
         "records": records,
         "events": list(view.events),
+        "removals": [
+            {"table": each.table, "retention_class": each.retention_class, "why": each.why}
+            | {"when": datetime.fromtimestamp(each.when_us / 1e6, UTC)}
+            for each in view.removals
+        ],
         "bytes_read": view.bytes_read,
         "bytes_total": view.bytes_total,
     }
+
+
+def removal_sentences(view: RunView) -> Iterator[str]:
+    """What went of the run, when and why, and what that costs."""
+    for each in view.removals:
+        when = f"{datetime.fromtimestamp(each.when_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+        how = "were erased" if each.why == "erase" else "expired"
+        what, cost = _GONE[each.table]
+        yield f"{what} of class {each.retention_class} {how} ({when}): {cost}"
 
 
 def list_lines(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:

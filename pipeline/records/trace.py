@@ -14,8 +14,11 @@ from pipeline.records.capture import text_digest
 from pipeline.records.completeness import COSTS, is_digest
 from pipeline.records.reading import Row, RunView
 from pipeline.records.timeline import body_of
+from pipeline.retention.tombstones import removals_at
 
 MAX_HOPS = 64
+
+_SEALED = "what it says cannot be told without the keys of its class"
 
 ReadRun = Callable[[str], RunView]
 """Reads a run by its id; UsageError if there is none."""
@@ -67,6 +70,7 @@ class _Tracer:
 
     def hops(self, decision_id: str | None) -> Iterator[Hop]:
         decision = self._decision(decision_id)
+        self._check_unsealed("decision", decision)
         body = body_of(decision)
         named = str(body.get("decision") or "a decision")
         yield _found("decision", f"“{named}” by {body.get('actor') or 'nobody named'}", decision)
@@ -103,6 +107,8 @@ class _Tracer:
     def _artifact(self, reference: str, decision: Row) -> Hop:
         """The artifact that a decision names by digest, name or link."""
         for event in self._view.events:
+            if event["kind"] == "artifact.produced":
+                self._check_unsealed("artifact", event)
             body = body_of(event)
             known = (body.get("digest"), body.get("uri"), event["name"])
             if event["kind"] != "artifact.produced" or reference not in known:
@@ -121,6 +127,8 @@ class _Tracer:
 
     def _check_unaltered(self, event: Row) -> None:
         """What the record says of the event still is what is stored."""
+        if event["body"] is None:
+            return
         for evidence in _evidences(self._view.records):
             if evidence["event_id"] == event["event_id"] and evidence["digest"]:
                 if evidence["digest"] == text_digest(event["body"]):
@@ -161,14 +169,16 @@ class _Tracer:
     def _other(self, run_id: str, event: Row) -> RunView:
         try:
             return self._read_run(run_id)
-        except UsageError:
-            hole = f"the lake does not have run {run_id}, which this one goes back to"
+        except UsageError as error:
+            what = "does not have" if error.code == "unknown-run" else "does not have any more"
+            hole = f"the lake {what} run {run_id}, which this one goes back to"
             place = _place(event)
             raise _Broken(Hop("attempt", hole, False, **place, cost=COSTS["identity"])) from None
 
     def _task(self, view: RunView, attempt: int) -> Hop:
         for event in view.events:
             if event["kind"] == "task.captured" and event["attempt"] == attempt:
+                self._check_unsealed("task", event)
                 self._check_unaltered(event)
                 return _found("task", text_digest(event["body"]), event)
         for record in view.records:
@@ -177,16 +187,24 @@ class _Tracer:
                 raise _Broken(self._gone("task", "task", task, record))
         raise _Broken(self._hole("task", "no task snapshot was recorded", "task", attempt))
 
+    def _check_unsealed(self, what: str, event: Row) -> None:
+        if event["body"] is None:
+            hole = "its content is sealed, and the keys are not here"
+            raise _Broken(Hop(what, hole, False, **_place(event), cost=_SEALED))
+
     def _hole(self, what: str, detail: str, row: str, attempt: int) -> Hop:
+        if self._view.removals:
+            last = self._view.removals[-1]
+            how = "were erased" if last.why == "erase" else "expired"
+            detail = f"{detail} in what is left: rows of the run {how}"
         return Hop(what, detail, False, self._view.run_id, attempt, cost=COSTS[row])
 
     def _gone(self, what: str, row: str, kept: Any, record: Row) -> Hop:
         """An event that the record knows and the lake has no more."""
         evidence = kept["evidence"]
-        has_expired = evidence["deadline"].timestamp() * 1e6 <= self._now_us
         return Hop(
             what,
-            "its event has expired" if has_expired else "its event was removed",
+            self._why_gone(evidence, record),
             False,
             record["run_id"],
             record["attempt"],
@@ -195,6 +213,16 @@ class _Tracer:
             evidence["kafka_offset"],
             COSTS[row],
         )
+
+    def _why_gone(self, evidence: Row, record: Row) -> str:
+        """By its tombstone, else by its deadline."""
+        offset = evidence["kafka_offset"]
+        place = record["kafka_topic"], record["kafka_partition"]
+        reasons = {each.why for each in removals_at(self._view.removals, *place, offset, offset)}
+        if "erase" in reasons:
+            return "its event was erased"
+        has_expired = evidence["deadline"].timestamp() * 1e6 <= self._now_us
+        return "its event has expired" if has_expired or reasons else "its event was removed"
 
 
 def _found(what: str, detail: str, event: Row) -> Hop:

@@ -4,7 +4,7 @@ Each read is a document of its own in `_audit/reads/<day>/`, written before anyt
 """
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,14 +34,22 @@ class Read:
 
 
 def note_read(
-    lake: Lake, *, now_us: int, by: str, command: str, purpose: str | None, run: str = ""
+    lake: Lake,
+    *,
+    now_us: int,
+    by: str,
+    command: str,
+    purpose: str | None,
+    run: str = "",
+    classes: Collection[str] | None = None,
 ) -> Read:
-    """Checks that the classes of a lake may be read for a purpose, and writes the read down.
+    """Checks that classes of a lake (None: all it has) may be read for a purpose, and writes the
+    read down.
 
     Raises `UsageError` where a class demands a purpose that was not given, `LakeError` if the read
     cannot be written down: then nothing may be shown.
     """
-    classes = _classes_of(lake)
+    classes = _classes_of(lake) if classes is None else classes
     allowed = _purposes(lake)
     for name in sorted(classes):
         if name in allowed and purpose not in allowed[name]:

@@ -5,14 +5,17 @@ A copy on this machine is deleted by the sweep; one that is out of reach is name
 until somebody says that it is gone.
 """
 
+import getpass
 import hashlib
 import os
+import platform
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
 from pipeline.errors import LakeError, UsageError
+from pipeline.lake.commits import system_clock_us
 from pipeline.lake.entries import FileEntry
 from pipeline.lake.layout import AUDIT, new_claim, parse_bucket
 from pipeline.lake.numbered import NumberedLog
@@ -29,8 +32,8 @@ class Copy:
     """One entry: a copy that is about to be made, is finished, or is gone.
 
     `location` is an absolute path on `host`, or any address.  `deadline_us` is epoch microseconds.
-    `of` names the entry that this one continues: with `sha256` the copy is finished, with
-    `outcome` it is gone.
+    `classes` are those whose rows it may hold (none: any).  `of` names the entry that this one
+    continues: with `sha256` the copy is finished, with `outcome` it is gone.
     """
 
     number: int
@@ -45,6 +48,7 @@ class Copy:
     size_bytes: int = 0
     of: int | None = None
     outcome: str = ""
+    classes: tuple[str, ...] = ()
     format: int = FORMAT
 
 
@@ -58,18 +62,29 @@ class Copier:
     clock_us: Callable[[], int]
 
     def export(
-        self, path: Path, kind: Kind, deadline_us: int, write: Callable[[BinaryIO], object]
+        self,
+        path: Path,
+        kind: Kind,
+        files: Iterable[FileEntry],
+        write: Callable[[BinaryIO], object],
     ) -> Copy:
-        """Makes a copy in a new file (0600): entered, written, flushed, finished.
+        """Copies rows of `files` to a new file (0600): entered, written, flushed, finished.
 
-        Raises `UsageError` if the file is there already.
+        It goes with the first of their buckets.  Raises `UsageError` if the file is there already,
+        or there are no rows to copy.
         """
+        files = list(files)
+        deadline_us = first_deadline_us(files)
+        if deadline_us is None:
+            raise UsageError(
+                "there is nothing to export", code="empty", hint="the lake has no such rows"
+            )
         location = path.expanduser().absolute()
         if location.exists():
             raise UsageError(
                 f"{path} is there already", code="copy-exists", hint="choose another name"
             )
-        entry = self.register(kind, str(location), deadline_us)
+        entry = self.register(kind, str(location), deadline_us, _classes_of(files))
         with lake_errors():
             descriptor = os.open(location, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w+b") as file:
@@ -86,12 +101,19 @@ class Copier:
             )
         )
 
-    def register(self, kind: Kind, location: str, deadline_us: int) -> Copy:
+    def register(
+        self, kind: Kind, location: str, deadline_us: int, classes: tuple[str, ...] = ()
+    ) -> Copy:
         """Enters a copy that is made elsewhere, or is about to be made here."""
         host = self.host if kind != "external" or location.startswith("/") else ""
+        now_us = self.clock_us()
         return self._append(
-            Copy(0, "", self.clock_us(), self.by, kind, host, location, deadline_us)
+            Copy(0, "", now_us, self.by, kind, host, location, deadline_us, classes=classes)
         )
+
+    def shorten(self, copy: Copy, deadline_us: int) -> Copy:
+        """Enters that a copy goes sooner."""
+        return self._append(replace(copy, of=copy.of or copy.number, deadline_us=deadline_us))
 
     def close(self, copy: Copy, outcome: str) -> Copy:
         """Enters that a copy is gone."""
@@ -129,6 +151,11 @@ class Copier:
                 return entry
 
 
+def copier(store: Store) -> Copier:
+    """Enters copies on behalf of the user of this process, on this machine."""
+    return Copier(store, getpass.getuser(), platform.node(), system_clock_us)
+
+
 def read_copies(store: Store) -> tuple[Copy, ...]:
     """The copies that are not known to be gone, by number; a finished one under its last entry."""
     copies: dict[int, Copy] = {}
@@ -157,6 +184,11 @@ def first_deadline_us(files: Iterable[FileEntry]) -> int | None:
     """When the first bucket among files ends: the deadline of whatever is made from them."""
     buckets = (parse_bucket(file.path) for file in files)
     return min((bucket.starts_us for bucket in buckets if bucket is not None), default=None)
+
+
+def _classes_of(files: Iterable[FileEntry]) -> tuple[str, ...]:
+    buckets = (parse_bucket(file.path) for file in files)
+    return tuple(sorted({bucket.retention_class for bucket in buckets if bucket is not None}))
 
 
 def _entries(store: Store) -> Iterator[Copy]:

@@ -30,7 +30,7 @@ from pipeline.lake.store import Store
 from pipeline.retention.copies import read_copies
 from pipeline.retention.holds import read_holds
 from pipeline.retention.ledger import BucketReceipt, BucketTask, Failure, Ledger, Receipt
-from pipeline.retention.sweep import bucket_receipt, task_of
+from pipeline.retention.sweep import bucket_receipt, settle, task_of
 from pipeline.retention.tombstones import entomb, write_tombstone
 from redactors import KeyRing, Ruleset, parse_document
 from redactors.keys import default_key_file
@@ -119,11 +119,13 @@ class Eraser:
         # 2
         buckets = [bucket for bucket in self._buckets() if _concerned(remover, bucket)]
         ledger = Ledger(self.store, self.claim)
-        if not (buckets or ledger.left_open()):
+        left = ledger.left_open()
+        if not (buckets or left):
             return None
         # 3
         tasks = [task_of(self.store, bucket) for bucket in buckets]
         intent = ledger.begin(PURPOSE, now_us, self.by, tasks, about=pseudonyms, reason=reason)
+        settle(self.store, left, self.claim)
         # 4
         failures: list[Failure] = []
         for task in intent.buckets:
@@ -178,7 +180,7 @@ class Eraser:
         except LakeError:
             held_rows = 0  # it cannot be read, and stands among the failures
         left = everything.standing(task.bucket)
-        return bucket_receipt(self.store, task, held_rows=held_rows, came_back=0, left=left)
+        return bucket_receipt(self.store, task, held_rows=held_rows, left=left)
 
     def _remover(self, pseudonyms: Sequence[str], now_us: int, *, holding: bool = True) -> Remover:
         """Removes the rows that name the subject, but for those that are held."""

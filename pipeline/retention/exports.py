@@ -1,6 +1,6 @@
 """Results of queries as files, each entered as a copy before it is written."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -12,7 +12,7 @@ from pipeline.lake import rendering
 from pipeline.lake.layout import parse_bucket
 from pipeline.lake.live import Lake
 from pipeline.lake.query import query, query_batches
-from pipeline.retention.copies import Copier, Copy, first_deadline_us
+from pipeline.retention.copies import Copier, Copy
 
 
 def of_classes(lake: Lake, classes: tuple[str, ...]) -> Lake:
@@ -42,12 +42,14 @@ def export_query(lake: Lake, sql: str, path: Path, copier: Copier) -> Copy:
             code="usage",
             hint="use .parquet, .csv or .json",
         )
-    deadline_us = first_deadline_us(file for files in lake.files.values() for file in files)
-    if deadline_us is None:
-        raise UsageError(
-            "there is nothing to export", code="empty", hint="the lake has no rows of this kind"
-        )
-    return copier.export(path, "query", deadline_us, lambda file: writer(lake, sql, file))
+    files = (file for files in lake.files.values() for file in files)
+    return copier.export(path, "query", files, lambda file: writer(lake, sql, file))
+
+
+def export_page(lake: Lake, paths: Collection[str], page: str, to: Path, copier: Copier) -> Copy:
+    """Writes a page made of rows of some files to a new file."""
+    files = (file for files in lake.files.values() for file in files if file.path in paths)
+    return copier.export(to, "html", files, lambda file: file.write(page.encode()))
 
 
 def _write_parquet(lake: Lake, sql: str, file: BinaryIO) -> None:

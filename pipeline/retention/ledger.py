@@ -54,7 +54,8 @@ class RemovalIntent:
 
 @dataclass(frozen=True, slots=True)
 class BucketReceipt:
-    """What is gone of a bucket, by the rewrites of these numbers; `held_rows` stay by a hold.
+    """What is gone of a bucket, by the rewrites of these numbers; `held_rows` stay by a hold, and
+    `moved_rows` lie in buckets that end sooner.
 
     `came_back` counts files that had to be deleted once more.  `left` names files that stand there
     though they were removed: listed again after the removal, this must be empty.
@@ -70,6 +71,7 @@ class BucketReceipt:
     held_rows: int = 0
     came_back: int = 0
     left: tuple[str, ...] = ()
+    moved_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

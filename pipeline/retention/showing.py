@@ -15,6 +15,7 @@ from pipeline.retention.copies import Copy
 from pipeline.retention.holds import Hold
 from pipeline.retention.ledger import Broken, Receipt, RemovalIntent
 from pipeline.retention.plan import BucketFacts, Plan
+from pipeline.retention.shorten import Shortening
 from pipeline.retention.topic import Drift
 
 SHOWN_BUCKETS = 50
@@ -131,6 +132,28 @@ def print_receipt(receipt: Receipt | None) -> None:
         f"receipt {receipt.number}: {rows:,} rows went with {files + loose:,} files "
         f"of {len(receipt.buckets):,} buckets; {held:,} rows are held"
     )
+    if moved := sum(each.moved_rows for each in receipt.buckets):
+        console.print(f"{moved:,} rows moved to buckets that end sooner")
+
+
+def shortening_as_json(found: Shortening) -> str:
+    """One object: rows that move, by bucket, and the classes that the policy does not know."""
+    rows = {bucket.folder: count for bucket, count in found.rows.items()}
+    return json.dumps({"rows": rows, "unknown_classes": found.unknown})
+
+
+def print_shortening(found: Shortening) -> None:
+    """The buckets with rows that move as a table, and the total as the last line."""
+    console = Console(highlight=False)
+    if found.rows:
+        table = Table("bucket", "rows that go sooner", box=SIMPLE)
+        for bucket, count in list(found.rows.items())[:SHOWN_BUCKETS]:
+            table.add_row(escape(bucket.folder), f"{count:,}")
+        console.print(table)
+    for name in found.unknown:
+        console.print(f"the policy has no class {escape(name)}: its rows stay as they are")
+    total = sum(found.rows.values())
+    console.print(f"{total:,} rows of {len(found.rows):,} buckets would go sooner")
 
 
 def ledger_as_json(

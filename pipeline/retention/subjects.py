@@ -30,3 +30,9 @@ def _under(ring: KeyRing, subjects: Iterable[str]) -> list[str]:
         else masks.hashed(SUBJECT_LABEL, subject.encode("utf-8", "surrogatepass"))
         for subject in subjects
     ]
+
+
+def ring_if_any(keys: Path | None) -> KeyRing | None:
+    """The key ring of a file (None: the default one); None if there is none."""
+    file = keys or default_key_file()
+    return KeyRing.load(file) if keys or file.exists() else None

@@ -20,7 +20,8 @@ from typing import Final
 
 from pipeline.errors import LakeError, LostPartition
 from pipeline.lake.commits import system_clock_us
-from pipeline.lake.layout import Bucket, new_claim
+from pipeline.lake.layout import Bucket, new_claim, parse_bucket
+from pipeline.lake.moving import PURPOSE as SHORTENING
 from pipeline.lake.removal import Going, Keep, Remover
 from pipeline.lake.rewriting import BucketLog
 from pipeline.lake.store import Store
@@ -33,16 +34,17 @@ from pipeline.retention.ledger import (
     Failure,
     Ledger,
     Receipt,
+    RemovalIntent,
 )
 from pipeline.retention.plan import Plan, plan_retention
+from pipeline.retention.subjects import ring_if_any
 from pipeline.retention.survey import ended_buckets, survey, unfinished_files
 from pipeline.retention.tombstones import entomb, read_tombstone, write_tombstone
 from redactors import KeyRing
-from redactors.keys import default_key_file
 
 PURPOSE: Final = "sweep"
 
-KEEPING: Final = frozenset({"compact", "retry"})
+KEEPING: Final = frozenset({"compact", "retry", SHORTENING})
 """Purposes of rewrites that remove no row."""
 
 
@@ -76,10 +78,12 @@ class Sweeper:
         outside = rewriter.find_strays() if with_strays else ()
         ledger = Ledger(self.store, self.claim)
         copies = [copy for copy in read_copies(self.store) if copy.deadline_us <= now_us]
-        if not (buckets or unfinished or outside or copies or ledger.left_open()):
+        left = ledger.left_open()
+        if not (buckets or unfinished or outside or copies or left):
             return None
         # 2
         intent = ledger.begin(PURPOSE, now_us, self.by, [task_of(self.store, b) for b in buckets])
+        settle(self.store, left, self.claim)
         # 3
         failures: list[Failure] = []
         receipts = [self._remove(task, remover, now_us, failures) for task in intent.buckets]
@@ -177,14 +181,29 @@ def task_of(store: Store, bucket: Bucket) -> BucketTask:
     )
 
 
+def settle(store: Store, left: RemovalIntent | None, claim: str) -> None:
+    """Closes what an entry that was taken over had claimed: nothing of it comes any more."""
+    for task in left.buckets if left else ():
+        BucketLog(store, task.bucket).close_left(claim)
+
+
 def bucket_receipt(
-    store: Store, task: BucketTask, *, held_rows: int, came_back: int, left: tuple[str, ...]
+    store: Store,
+    task: BucketTask,
+    *,
+    held_rows: int = 0,
+    came_back: int = 0,
+    left: tuple[str, ...] = (),
 ) -> BucketReceipt:
-    """What rewrites since the intent removed for good, by their tombstones."""
-    rewrites = [
-        rewrite.number
-        for rewrite in BucketLog(store, task.bucket).rewrites(task.after)
-        if rewrite.removed and rewrite.purpose not in KEEPING
+    """What rewrites since the intent removed for good, by their tombstones, and what they moved."""
+    done = BucketLog(store, task.bucket).rewrites(task.after)
+    rewrites = [each.number for each in done if each.removed and each.purpose not in KEEPING]
+    moved = [
+        file.rows
+        for each in done
+        if each.purpose == SHORTENING
+        for file in each.added
+        if parse_bucket(file.path) != task.bucket
     ]
     tombstones = [read_tombstone(store, task.bucket, number) for number in rewrites]
     return BucketReceipt(
@@ -198,6 +217,7 @@ def bucket_receipt(
         held_rows,
         came_back,
         left,
+        sum(moved),
     )
 
 
@@ -210,7 +230,6 @@ def plan_lake(location: str, now_us: int | None = None) -> Plan:
 
 def sweep_lake(location: str, keys: Path | None, *, with_strays: bool) -> Receipt | None:
     """Sweeps the lake at `location` now; `keys` is the key ring's file (None: the default one)."""
-    file = keys or default_key_file()
-    ring = KeyRing.load(file) if keys or file.exists() else None
+    ring = ring_if_any(keys)
     sweeper = Sweeper(Store.open(location), new_claim(), getpass.getuser(), system_clock_us, ring)
     return sweeper.sweep(with_strays=with_strays)

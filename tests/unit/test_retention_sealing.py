@@ -16,11 +16,12 @@ from pipeline import faultpoints
 from pipeline.errors import LakeError, UsageError
 from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.datasets import dataset
+from pipeline.lake.keystore import ENVIRONMENT, DirectoryKeyStore
 from pipeline.lake.layout import Bucket, new_claim
 from pipeline.lake.live import read_lake
 from pipeline.lake.parquet import from_parquet
 from pipeline.lake.query import query
-from pipeline.lake.sealing import ENVIRONMENT, SEALED, DirectoryKeyStore
+from pipeline.lake.sealing import SEALED
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
 from pipeline.lake.verify import Checks, verify
