@@ -109,11 +109,14 @@ class KeyFolder:
             raise _failed(error) from error
 
     def _check_owner(self) -> None:
-        if self._root.exists() and self._root.stat().st_uid != os.geteuid():
+        if not self._root.exists():
+            return
+        about = self._root.stat()
+        if about.st_uid != os.geteuid() or about.st_mode & 0o007:
             raise LakeError(
-                "the key store belongs to another user",
+                "the key store belongs to another user, or anybody may enter it",
                 code="key-store-owner",
-                hint=f"run as its owner, or let {ENVIRONMENT} name a folder of yours",
+                hint=f"chmod o= the folder, or let {ENVIRONMENT} name one of yours",
             )
 
     def _make(self, folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import obstore.store
 
-from pipeline.errors import LakeError
+from pipeline.errors import LakeError, LakeUnusable
 from pipeline.faultpoints import at
 from pipeline.lake import layout
 from pipeline.lake.keystore import check_outside, default_folder
@@ -29,13 +29,14 @@ class LocalStore(Store):
         check_outside(default_folder(), root)
         with lake_errors():
             if create:
-                _make_folder(root)
+                _make_private(root)
             elif not root.is_dir():
                 raise LakeError(
                     "there is no lake in this directory",
                     code="no-lake",
                     hint="check --lake; `redactory ingest` makes a lake",
                 )
+            _check_private(root)
             return LocalStore(root)
 
     def folders(self, folder: str) -> list[str]:
@@ -123,6 +124,28 @@ def _make_folder(path: Path) -> None:
     _make_folder(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
     _flush(path.parent)
+
+
+def _make_private(root: Path) -> None:
+    """Makes the lake's folder; one that is there and empty is closed to others."""
+    _make_folder(root)
+    if root.stat().st_uid == os.geteuid() and not any(root.iterdir()):
+        root.chmod(0o700)
+
+
+def _check_private(root: Path) -> None:
+    """What lies in a folder that is ours alone nobody else can reach, whatever its own mode."""
+    about = root.stat()
+    if about.st_uid != os.geteuid():
+        raise LakeUnusable(
+            "the lake belongs to another user", code="lake-owner", hint="run this as its owner"
+        )
+    if about.st_mode & 0o077:
+        raise LakeUnusable(
+            "others on this machine may enter the lake",
+            code="lake-mode",
+            hint=f"look who has read it, then: chmod 700 {root}",
+        )
 
 
 def _flush(path: Path) -> None:

@@ -118,11 +118,12 @@ def _rows_of(store: Store, files: Iterable[FileEntry], run_id: str) -> tuple[lis
 def _rows_in(store: Store, file: FileEntry, run_id: str) -> tuple[list[Row], int]:
     with lake_errors(), _Counted.open(store, file.path) as source:
         try:
-            is_open = not file.sealed or has_keys(store.bucket_keys, file.sealed)
+            keys = store.bucket_keys
+            is_open = not file.sealed or has_keys(keys, file.sealed)
             parquet = pq.ParquetFile(
                 _as_arrow(source),
                 pre_buffer=False,
-                decryption_properties=unsealing(store.bucket_keys) if file.sealed else None,
+                decryption_properties=unsealing(keys) if file.sealed and is_open else None,
             )
             rows: list[Row] = [
                 {**({} if is_open else _SEALED_AWAY), **row, "file": file.path}

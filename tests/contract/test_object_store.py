@@ -1,17 +1,12 @@
 """The commit protocol on a real S3 server (moto's, on the loopback), also while it fails."""
 
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from itertools import count
 
 import pytest
 from faulty_proxy import FAULTS, Plan, faulty_proxy
 from lake_samples import BUCKET, NOW_US, ingest, masked_slice, now
+from moto_server import make_bucket, moto_server, point_to
 
 from pipeline.errors import LakeError, LostPartition
 from pipeline.lake import Store, open_lake
@@ -30,45 +25,15 @@ _numbers = count()
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        chosen = int(free.getsockname()[1])
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(chosen)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        _make_bucket(chosen)
+    with moto_server() as chosen:
+        make_bucket(chosen, "lakes")
         yield chosen
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def _make_bucket(port: int) -> None:
-    for _ in range(300):
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/lakes", method="PUT")
-        try:
-            urllib.request.urlopen(request).read()
-            return
-        except urllib.error.URLError:
-            time.sleep(0.1)
-    raise AssertionError("the S3 server did not start")
-
-
-def _point_to(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "tests",
-        "AWS_SECRET_ACCESS_KEY": "tests",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ALLOW_HTTP": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
 def lake(port: int, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of an empty lake that keeps the documents its slices name."""
-    _point_to(monkeypatch, port)
+    point_to(monkeypatch, port)
     location = f"s3://lakes/lake-{next(_numbers)}"
     store_ruleset(Store.open(location), DIGEST, b"{}")
     store_policy(Store.open(location), DIGEST, b"{}")
@@ -118,11 +83,11 @@ def test_a_failing_store_loses_and_doubles_nothing(
 ) -> None:
     plan = Plan(seed, 0.25, frozenset({"PUT", "GET", "HEAD"}))
     with faulty_proxy(port, plan) as failing:
-        _point_to(monkeypatch, failing)
+        point_to(monkeypatch, failing)
         store = Store.open(lake)
         for start in range(0, 40, 10):
             ingest(store, masked_slice(start, start + 10, ruleset=DIGEST))
-    _point_to(monkeypatch, port)
+    point_to(monkeypatch, port)
     assert set(plan.done) == set(FAULTS)
     report = verify(lake, STRUCTURE)
     assert (report.findings, report.rows) == ((), 40)
@@ -141,9 +106,9 @@ def test_an_answer_that_was_lost_does_not_lose_the_partition(
             return "lost answer" if first else None
 
     with faulty_proxy(port, LoseFirst(0, 1.0, frozenset())) as failing:
-        _point_to(monkeypatch, failing)
+        point_to(monkeypatch, failing)
         ingest(Store.open(lake), masked_slice(0, 10, ruleset=DIGEST))
-    _point_to(monkeypatch, port)
+    point_to(monkeypatch, port)
     assert verify(lake, STRUCTURE).findings == ()
 
 

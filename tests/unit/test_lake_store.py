@@ -2,12 +2,13 @@
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pipeline.errors import LakeError, LogError
+from pipeline.errors import LakeError, LakeUnusable, LogError
 from pipeline.lake.layout import Bucket, DataFile, parse_data_file, parse_entry_key, parse_rewritten
 from pipeline.lake.store import Store
 
@@ -125,3 +126,29 @@ def test_the_names_of_rewritten_files_and_entries_are_parsed() -> None:
     assert parse_data_file(bucket.rewritten_key(7, 0)) is None
     assert parse_entry_key("_log/runs/3/000000000007.commit") == ("runs", 3, 7, "commit")
     assert parse_entry_key("_log/runs/3/7.commit") is None
+
+
+def test_a_lake_that_others_may_enter_or_that_is_anothers_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    Store.open(lake, create=True).put_if_absent("_log/x", b"")
+    assert stat.S_IMODE(lake.stat().st_mode) == 0o700
+    for mode in (0o750, 0o701):
+        lake.chmod(mode)
+        for create in (False, True):
+            with pytest.raises(LakeUnusable) as caught:
+                Store.open(lake, create=create)
+            assert caught.value.code == "lake-mode"
+    lake.chmod(0o700)
+    Store.open(lake)
+    monkeypatch.setattr(os, "geteuid", lambda: lake.stat().st_uid + 1)
+    with pytest.raises(LakeUnusable) as caught:
+        Store.open(lake)
+    assert caught.value.code == "lake-owner"
+
+
+def test_an_empty_folder_that_was_made_before_becomes_a_private_lake(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir(mode=0o755)
+    Store.open(tmp_path / "lake", create=True)
+    assert stat.S_IMODE((tmp_path / "lake").stat().st_mode) == 0o700
