@@ -85,7 +85,7 @@ class Assembler:
         horizon_us = now_us + HOUR_US  # no bucket is smaller
         is_stale = work.open_runs.is_stale(now_us, horizon_us, self._timeout_us)
         if is_stale:
-            work.drop_content_before(horizon_us)
+            let_go_before(work.open_runs, horizon_us)
         return work.open_runs.take_change(now_us, as_base=is_stale)
 
     def _position(self, topic: str, partition: int) -> Position:
@@ -164,14 +164,6 @@ class _Work:
             if (state := self._end(entry)) is not None:
                 self._put(state)
 
-    def drop_content_before(self, time_us: int) -> None:
-        """Lets go of content whose events go before `time_us`."""
-        for entry in self.open_runs.ending_before(time_us):
-            assert entry.payload is not None
-            state = unpack(entry.payload)
-            state.drop_content_before(time_us)
-            self.open_runs.rewrite(_entry_of(state, entry.seen_us))
-
     def _opened(self, run_id: str, attempt: int) -> RunState:
         entry = self.open_runs.get(run_id, attempt)
         if entry is not None and entry.payload is not None:
@@ -190,6 +182,15 @@ class _Work:
 
     def _put(self, state: RunState) -> None:
         self.open_runs.put(_entry_of(state, self.header.now_us))
+
+
+def let_go_before(open_runs: OpenRuns, time_us: int) -> None:
+    """Lets go of content whose events go before `time_us`."""
+    for entry in open_runs.ending_before(time_us):
+        assert entry.payload is not None
+        state = unpack(entry.payload)
+        state.drop_content_before(time_us)
+        open_runs.rewrite(_entry_of(state, entry.seen_us))
 
 
 def _entry_of(state: RunState, seen_us: int) -> Entry:

@@ -61,8 +61,8 @@ def sweep(
 
     Exit code 3 if something would not go: the receipt names it.
     """
+    from pipeline.overdue import sweep_lake
     from pipeline.retention import showing
-    from pipeline.retention.sweep import sweep_lake
 
     if dry_run:
         plan(lake, as_json=as_json)

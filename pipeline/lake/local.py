@@ -3,9 +3,11 @@
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import obstore.store
 
@@ -14,6 +16,9 @@ from pipeline.faultpoints import at
 from pipeline.lake import layout
 from pipeline.lake.keystore import check_outside, default_folder
 from pipeline.lake.store import Store, lake_errors, taken_over
+
+LEFT_BEHIND_S: Final = 3600.0
+"""Age from which an unfinished log entry is its writer's no more: writing one takes a moment."""
 
 
 class LocalStore(Store):
@@ -44,6 +49,18 @@ class LocalStore(Store):
             try:
                 with os.scandir(self.root / folder) as found:
                     return sorted(f"{folder}/{item.name}" for item in found if item.is_dir())
+            except FileNotFoundError:
+                return []
+
+    def left_behind(self) -> list[str]:
+        folder = f"{layout.TMP}/put"
+        with lake_errors():
+            try:
+                with os.scandir(self.root / folder) as found:
+                    before = time.time() - LEFT_BEHIND_S
+                    return sorted(
+                        f"{folder}/{item.name}" for item in found if item.stat().st_mtime < before
+                    )
             except FileNotFoundError:
                 return []
 

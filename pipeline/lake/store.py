@@ -107,6 +107,11 @@ class Store:
     def remove_empty(self, folder: str) -> None:
         """Removes a folder if nothing lies in it; an object store has none."""
 
+    def left_behind(self) -> list[str]:
+        """Unfinished files without a bucket in their name that no writer can still be at; an object
+        store has none."""
+        return []
+
     def delete(self, key: str) -> None:
         """Removes an object; one that is gone already is no error."""
         with lake_errors(), suppress(*_MISSING):

@@ -1,6 +1,7 @@
 """What is known of one attempt while it is open: compact, bounded, and nothing but masked."""
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 from zlib import crc32
@@ -128,20 +129,20 @@ class RunState:
 
     def content_deadline_us(self) -> int | None:
         """The earliest deadline of the content held here."""
-        held = [
-            item.deadline_us
-            for items in self.items.values()
-            for item in items
-            if item.content is not None
-        ]
+        held = [item.deadline_us for item in self._every_item() if item.content is not None]
         return min(held, default=None)
 
     def drop_content_before(self, time_us: int) -> None:
         """Lets go of content whose deadline comes before `time_us`."""
-        for items in self.items.values():
-            for item in items:
-                if item.deadline_us < time_us:
-                    item.content = None
+        for item in self._every_item():
+            if item.deadline_us < time_us:
+                item.content = None
+
+    def _every_item(self) -> Iterator[Item]:
+        for item in (item for items in self.items.values() for item in items):
+            yield item
+            if item.completed is not None:
+                yield item.completed
 
 
 def pack(state: RunState) -> bytes:

@@ -87,7 +87,8 @@ class Failure:
 class Receipt:
     """What was removed.  `strays` and `unfinished` are keys of files that were no part of the lake.
 
-    `copies` are the locations of copies that are gone.  `abandoned`: the intent was another's that
+    `copies` are the locations of copies that are gone, `states` the folders of open-run state that
+    let go of what was overdue.  `abandoned`: the intent was another's that
     never finished; the next entry does its work.
     """
 
@@ -103,6 +104,7 @@ class Receipt:
     unfinished: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     copies: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
     abandoned: bool = False
     format: int = FORMAT
 
@@ -180,6 +182,7 @@ class Ledger:
         unfinished: Sequence[str] = (),
         failures: Sequence[Failure] = (),
         copies: Sequence[str] = (),
+        states: Sequence[str] = (),
         abandoned: bool = False,
     ) -> Receipt:
         """Writes the receipt of an intent; `LostPartition` if another closed it meanwhile."""
@@ -196,6 +199,7 @@ class Ledger:
             tuple(unfinished),
             tuple(failures),
             tuple(copies),
+            tuple(states),
             abandoned,
         )
         at("receipt.before")

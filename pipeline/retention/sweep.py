@@ -3,7 +3,8 @@
 1. List what has ended: buckets by their folders' names, unfinished files by theirs.
 2. Write the intent; what an earlier sweep left open is taken over.
 3. Each bucket: claim, tombstone, keep what is held, commit the rewrite, delete, list again.
-4. Delete unfinished files of ended buckets, and on request files outside the live set.
+4. Delete unfinished files of ended buckets, and on request files outside the live set; let go of
+   what is overdue in the state of open runs.
 5. Delete copies whose deadline has come.
 6. Write the receipt: what is gone, what is held, what would not go.
 
@@ -11,16 +12,14 @@ It may stop at any instruction and be run again, and two may run at once: one of
 `LostPartition`.
 """
 
-import getpass
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from pipeline.errors import LakeError, LostPartition
+from pipeline.errors import LakeError, LostPartition, PipelineError
 from pipeline.lake.commits import system_clock_us
-from pipeline.lake.layout import Bucket, new_claim, parse_bucket
+from pipeline.lake.layout import Bucket, parse_bucket
 from pipeline.lake.moving import PURPOSE as SHORTENING
 from pipeline.lake.removal import Going, Keep, Remover
 from pipeline.lake.rewriting import BucketLog
@@ -37,7 +36,6 @@ from pipeline.retention.ledger import (
     RemovalIntent,
 )
 from pipeline.retention.plan import Plan, plan_retention
-from pipeline.retention.subjects import ring_if_any
 from pipeline.retention.survey import ended_buckets, survey, unfinished_files
 from pipeline.retention.tombstones import entomb, read_tombstone, write_tombstone
 from redactors import KeyRing
@@ -48,12 +46,22 @@ KEEPING: Final = frozenset({"compact", "retry", SHORTENING})
 """Purposes of rewrites that remove no row."""
 
 
+class OpenState(Protocol):
+    """The state of open runs, by folder, one a partition."""
+
+    def due(self, now_us: int) -> tuple[str, ...]:
+        """The folders in which something is overdue."""
+
+    def let_go(self, folder: str, now_us: int) -> None:
+        """Lets go of it; raises `PipelineError` if that cannot be done now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sweeper:
     """One sweep as rewriter `claim` (a random id) on behalf of `by`.
 
     `clock_us` gives epoch microseconds; `keys` names runs in tombstones (None: only counts);
-    copies made on `host` can be reached.
+    copies made on `host` can be reached.  `open_state` is given where no ingest tends it.
     """
 
     store: Store
@@ -62,6 +70,7 @@ class Sweeper:
     clock_us: Callable[[], int]
     keys: KeyRing | None = None
     host: str = field(default_factory=platform.node)
+    open_state: OpenState | None = None
 
     def sweep(self, *, with_strays: bool = False) -> Receipt | None:
         """Removes what has ended; None if there was nothing to do.
@@ -74,12 +83,14 @@ class Sweeper:
         remover = self._remover(now_us)
         buckets = [b for b in ended_buckets(self.store, now_us) if self._has_due(b, remover)]
         unfinished = [file.key for file in unfinished_files(self.store, now_us)]
+        unfinished += self.store.left_behind()
+        states = self.open_state.due(now_us) if self.open_state else ()
         rewriter = Rewriter(self.store, self.claim, now_us)
         outside = rewriter.find_strays() if with_strays else ()
         ledger = Ledger(self.store, self.claim)
         copies = [copy for copy in read_copies(self.store) if copy.deadline_us <= now_us]
         left = ledger.left_open()
-        if not (buckets or unfinished or outside or copies or left):
+        if not (buckets or unfinished or outside or copies or states or left):
             return None
         # 2
         intent = ledger.begin(PURPOSE, now_us, self.by, [task_of(self.store, b) for b in buckets])
@@ -91,6 +102,7 @@ class Sweeper:
         failures += self._delete_files(unfinished)
         strays = rewriter.find_strays() if outside else ()
         failures += self._delete_files(strays)
+        stuck = list(self._let_go(states, now_us))
         # 5
         failures += self._remove_copies(copies)
         known = read_copies(self.store)
@@ -102,8 +114,9 @@ class Sweeper:
             buckets=receipts,
             strays=strays,
             unfinished=unfinished,
-            failures=failures,
+            failures=[*failures, *stuck],
             copies=[copy.location for copy in copies if copy not in known],
+            states=[state for state in states if state not in {each.what for each in stuck}],
         )
 
     def _has_due(self, bucket: Bucket, remover: Remover) -> bool:
@@ -166,6 +179,14 @@ class Sweeper:
             except LakeError as error:
                 yield Failure(copy.location, error.code, str(error))
 
+    def _let_go(self, states: Sequence[str], now_us: int) -> Iterator[Failure]:
+        for folder in states:
+            assert self.open_state is not None
+            try:
+                self.open_state.let_go(folder, now_us)
+            except PipelineError as error:
+                yield Failure(folder, error.code, str(error))
+
     def _delete_files(self, keys: Sequence[str]) -> Iterator[Failure]:
         for key in keys:
             try:
@@ -226,10 +247,3 @@ def plan_lake(location: str, now_us: int | None = None) -> Plan:
     store = Store.open(location)
     instant_us = system_clock_us() if now_us is None else now_us
     return plan_retention(survey(store, instant_us, read_holds(store)), instant_us)
-
-
-def sweep_lake(location: str, keys: Path | None, *, with_strays: bool) -> Receipt | None:
-    """Sweeps the lake at `location` now; `keys` is the key ring's file (None: the default one)."""
-    ring = ring_if_any(keys)
-    sweeper = Sweeper(Store.open(location), new_claim(), getpass.getuser(), system_clock_us, ring)
-    return sweeper.sweep(with_strays=with_strays)

@@ -86,6 +86,21 @@ class OpenRuns:
         must_go = deadline_us is not None and deadline_us < horizon_us
         return must_go or (len(self._sizes) > 1 and now_us - self._base_us >= max_age_us)
 
+    def is_overdue(self, now_us: int, idle_us: int) -> bool:
+        """Whether the documents on the disk hold content with a deadline that has come, or the
+        memory of a run of which nothing came for `idle_us`."""
+        memories = self._entries[True].values()
+        return self.is_stale(now_us, now_us + 1, now_us) or any(
+            entry.seen_us <= now_us - idle_us for entry in memories
+        )
+
+    def forget_before(self, time_us: int) -> None:
+        """Takes out the memories of runs of which nothing came since."""
+        for run_id, _ in [
+            key for key, entry in self._entries[True].items() if entry.seen_us <= time_us
+        ]:
+            self.drop(run_id, MEMORY)
+
     def take_change(self, now_us: int, *, as_base: bool = False) -> StateChange:
         """What changed since the last time, as the next document; empty if nothing did."""
         if not (self._changed or as_base):
