@@ -41,10 +41,8 @@ class Redactor:
     """
 
     def __init__(self, ruleset: Ruleset, keys: KeyRing | None, *, by: str = "pipeline") -> None:
-        labels = {rule.label for rule in ruleset.rules} | {rule.label for rule in ruleset.fields}
-        labels |= {recognizer.label for recognizer in ruleset.recognizers}
         self._keys, self._by = keys, by
-        self._masks = Masks(labels, keys)
+        self._masks = masks_of(ruleset, keys)
         self._compiled = compile_ruleset(ruleset, self._masks)
         self._lock = Lock()
         self.digest = ruleset_digest(ruleset)
@@ -53,6 +51,11 @@ class Redactor:
     def key_id(self) -> str:
         """The id of the key that masks are written under; "" without keys."""
         return self._keys.current if self._keys else ""
+
+    @property
+    def masks(self) -> Masks:
+        """Writes and recognises masks under this redactor's rules and keys."""
+        return self._masks
 
     def redact_json(self, body: str, memory: RunMemory | None = None) -> Redacted:
         """Masks a JSON text; raises Unexaminable if it cannot be examined in full."""
@@ -131,6 +134,12 @@ class Redactor:
             layers=mark.layers,
             by=self._by,
         )
+
+
+def masks_of(ruleset: Ruleset, keys: KeyRing | None) -> Masks:
+    """The masks that a redactor with these rules and keys writes and recognises."""
+    labels = {rule.label for rule in ruleset.rules} | {rule.label for rule in ruleset.fields}
+    return Masks(labels | {recognizer.label for recognizer in ruleset.recognizers}, keys)
 
 
 def _check_size(text: str) -> None:

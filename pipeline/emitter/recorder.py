@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.emitter.ids import Clock, NewId, id_source, system_clock
-from schemas import Producer, RunEvent
+from schemas import KINDS, OTHER, Producer, RunEvent
 
 
 @dataclass(slots=True)
@@ -36,7 +36,10 @@ class RunRecorder:
         call_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> RunEvent:
-        """The next event; `body` takes what JSON takes (see `schemas.kinds` for its fields)."""
+        """The next event; `body` takes what JSON takes (see `schemas.kinds` for its fields).
+
+        A kind that the schema does not list becomes `other`, with its name.
+        """
         sequence, self.next_sequence = self.next_sequence, self.next_sequence + 1
         return RunEvent(
             event_id=self.new_id(),
@@ -46,7 +49,8 @@ class RunRecorder:
             attempt=self.attempt,
             sequence=sequence,
             occurred_at=self.clock(),
-            kind=kind,
+            kind=kind if kind in KINDS else OTHER,
+            kind_name=None if kind in KINDS else kind,
             name=name,
             call_id=call_id,
             idempotency_key=idempotency_key,

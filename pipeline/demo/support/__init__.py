@@ -1,0 +1,1 @@
+"""The worked example: a support agent, recorded, replayed, compared, killed and resumed."""

@@ -1,0 +1,134 @@
+"""The tape: what happens at a boundary, as events that are masked before anybody sees them.
+
+The same rules as in the pipeline, under the same keys: an event masked here is not changed there.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from threading import Lock
+from typing import Any, Final, Protocol
+
+from pipeline.emitter.calls import KINDS, Answer, Call
+from pipeline.emitter.recorder import RunRecorder
+from redactors import Redacted, Redaction, Redactor, RunMemory, Unexaminable
+from schemas import MAX_SIZE_BYTES, DeclaredRedaction, RunEvent
+
+BODY_MAX_BYTES: Final = MAX_SIZE_BYTES - 65_536
+"""A body that is longer is withheld: no reader would take its event."""
+
+
+class Sink(Protocol):
+    """Where masked events go."""
+
+    def emit(self, event: RunEvent, /) -> object:
+        """Takes one event; raises rather than drop it."""
+
+    def sync(self) -> None:
+        """Returns when every event taken so far is durable."""
+
+
+class Tape:
+    """Records one attempt at a run, in order; may be shared between threads.
+
+    `redactor` masks what goes on the tape, with a memory of the run's own.
+    """
+
+    def __init__(self, recorder: RunRecorder, redactor: Redactor, sink: Sink) -> None:
+        self.redactor = redactor
+        self.run_id = recorder.run_id
+        self._recorder, self._sink = recorder, sink
+        self._memory = RunMemory()
+        self._lock = Lock()
+        self._names: dict[str, tuple[str, tuple[Redaction, ...]]] = {}
+
+    def ask(self, call: Call) -> RunEvent:
+        """Records that a call is about to be made."""
+        return self._write(KINDS[call.boundary].asked, call.request, call)
+
+    def answer(self, call: Call, answer: Answer) -> RunEvent:
+        """Records what a call gave."""
+        return self._write(KINDS[call.boundary].answered, answer.body, call)
+
+    def repeat(self, call: Call, answer: Answer) -> RunEvent:
+        """Records an answer that comes from a record, and so is masked already."""
+        return self._write(KINDS[call.boundary].answered, answer.body, call, is_masked=True)
+
+    def note(self, kind: str, body: Mapping[str, Any], name: str | None = None) -> RunEvent:
+        """Records anything else."""
+        return self._write(kind, body, None, name)
+
+    def masked(self, value: Any) -> Any:
+        """A JSON value as this run's events would hold it; nothing is recorded."""
+        with self._lock:
+            return json.loads(self.redactor.redact_json(_text(value), self._memory).text)
+
+    def sync(self) -> None:
+        """Returns when what was recorded is durable."""
+        self._sink.sync()
+
+    def _write(
+        self,
+        kind: str,
+        body: Mapping[str, Any],
+        call: Call | None,
+        name: str | None = None,
+        *,
+        is_masked: bool = False,
+    ) -> RunEvent:
+        with self._lock:
+            redacted = Redacted(_text(body), ()) if is_masked else self._redacted(body)
+            shown, hidden = self._identifier(call.name if call else name)
+            event = self._recorder.event(
+                kind,
+                {},
+                name=shown,
+                call_id=call.call_id if call else None,
+                idempotency_key=call.key if call else None,
+            )
+            event = replace(
+                event,
+                body=redacted.text,
+                redactions=tuple(map(_declared, (*redacted.redactions, *hidden))),
+                ruleset=self.redactor.digest,
+            )
+            self._sink.emit(event)
+        return event
+
+    def _redacted(self, body: Mapping[str, Any]) -> Redacted:
+        try:
+            text = _text(body)
+            if len(text.encode("utf-8", "surrogatepass")) > BODY_MAX_BYTES:
+                raise Unexaminable("too-large")
+            return self.redactor.redact_json(text, self._memory)
+        except Unexaminable as error:
+            return Redacted(_text({"withheld": error.code}), ())
+        except RecursionError:
+            return Redacted(_text({"withheld": "too-deep"}), ())
+        except (TypeError, ValueError):
+            return Redacted(_text({"withheld": "not-json"}), ())
+
+    def _identifier(self, name: str | None) -> tuple[str | None, tuple[Redaction, ...]]:
+        if name is None:
+            return None, ()
+        if name not in self._names:
+            shown, hidden = self.redactor.redact_identifiers({"name": name})
+            self._names[name] = shown["name"], hidden
+        return self._names[name]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _declared(redaction: Redaction) -> DeclaredRedaction:
+    return DeclaredRedaction(
+        redaction.path,
+        redaction.rule,
+        redaction.label,
+        redaction.action,
+        redaction.span_start,
+        redaction.span_end,
+        redaction.length,
+        redaction.layers,
+    )
