@@ -118,10 +118,21 @@ class Store:
             self.objects.delete(key)
 
     def check_writable(self) -> None:
-        """Raises `LakeError` now if a writer would fail later."""
+        """Raises `LakeError` now if a writer would fail later, or if nothing could be removed."""
+        if self.keeps_versions():
+            raise LakeUnusable(VERSIONED, code="versioned", hint=VERSIONED_HINT)
+
+    def keeps_versions(self) -> bool:
+        """Whether the store keeps what is deleted, by what it answers to a write.
+
+        Amazon S3 and Azure give a new object a version where versions are kept; Google always does,
+        so that it cannot be told there.
+        """
         key = f"{TMP}/put/{secrets.token_hex(16)}"
-        self.put_tmp(key, b"")
+        with lake_errors():
+            version = self.objects.put(key, b"", use_multipart=False)["version"]
         self.delete(key)
+        return version not in (None, "null") and not self.location.startswith("gs://")
 
     def put_tmp(self, key: str, data: bytes) -> None:
         """Writes an unfinished file under `_tmp/`, in place of an older one."""
@@ -163,6 +174,9 @@ class Store:
         for item in list(self.walk(folder)):
             self.delete(item.key)
 
+
+VERSIONED = "the object store keeps every version of what is deleted"
+VERSIONED_HINT = "turn versioning off for the bucket and delete old versions: they are copies"
 
 VERIFY_HINT = "run `redactory verify` to see what else differs"
 

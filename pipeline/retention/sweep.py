@@ -23,7 +23,7 @@ from pipeline.lake.layout import Bucket, parse_bucket
 from pipeline.lake.moving import PURPOSE as SHORTENING
 from pipeline.lake.removal import Going, Keep, Remover
 from pipeline.lake.rewriting import BucketLog
-from pipeline.lake.store import Store
+from pipeline.lake.store import VERSIONED, VERSIONED_HINT, Store
 from pipeline.lake.sweeping import Rewriter
 from pipeline.retention.copies import Copier, Copy, read_copies
 from pipeline.retention.holds import read_holds
@@ -44,6 +44,9 @@ PURPOSE: Final = "sweep"
 
 KEEPING: Final = frozenset({"compact", "retry", SHORTENING})
 """Purposes of rewrites that remove no row."""
+
+
+_VERSIONED: Final = Failure("the object store", "versioned", f"{VERSIONED}: {VERSIONED_HINT}")
 
 
 class OpenState(Protocol):
@@ -96,7 +99,7 @@ class Sweeper:
         intent = ledger.begin(PURPOSE, now_us, self.by, [task_of(self.store, b) for b in buckets])
         settle(self.store, left, self.claim)
         # 3
-        failures: list[Failure] = []
+        failures = [] if not self.store.keeps_versions() else [_VERSIONED]
         receipts = [self._remove(task, remover, now_us, failures) for task in intent.buckets]
         # 4
         failures += self._delete_files(unfinished)

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from itertools import count
 
+import boto3
 import pytest
+from botocore.config import Config
 from faulty_proxy import FAULTS, Plan, faulty_proxy
 from lake_samples import BUCKET, NOW_US, ingest, masked_slice, now
 from moto_server import make_bucket, moto_server, point_to
@@ -17,6 +19,7 @@ from pipeline.lake.log import PartitionLog
 from pipeline.lake.query import query
 from pipeline.lake.sweeping import Rewriter
 from pipeline.lake.verify import Checks, verify
+from pipeline.retention.sweep import Sweeper
 
 STRUCTURE = Checks(leaks=False, processes=1)
 DIGEST = "cd" * 32
@@ -110,6 +113,29 @@ def test_an_answer_that_was_lost_does_not_lose_the_partition(
         ingest(Store.open(lake), masked_slice(0, 10, ruleset=DIGEST))
     point_to(monkeypatch, port)
     assert verify(lake, STRUCTURE).findings == ()
+
+
+def test_a_bucket_that_keeps_versions_takes_no_ingest_and_no_sweep_of_it_is_complete(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is deleted there stays: an old version is a copy that no sweep reaches."""
+    point_to(monkeypatch, port)
+    make_bucket(port, "versions")
+    store = Store.open("s3://versions/lake")
+    store.check_writable()
+    ingest(store, masked_slice(0, 10, ruleset=DIGEST))
+    client = boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
+    client.put_bucket_versioning(Bucket="versions", VersioningConfiguration={"Status": "Enabled"})
+    with pytest.raises(LakeError) as caught:
+        store.check_writable()
+    assert caught.value.code == "versioned"
+    ended_us = Bucket("events", "default", BUCKET).starts_us
+    receipt = Sweeper(store, new_claim(), "tester", lambda: ended_us).sweep()
+    assert receipt is not None and not receipt.is_complete
+    assert [each.code for each in receipt.failures] == ["versioned"]
+    assert [each.rows for each in receipt.buckets] == [10]
+    client.put_bucket_versioning(Bucket="versions", VersioningConfiguration={"Status": "Suspended"})
+    store.check_writable()
 
 
 def test_a_store_that_refuses_or_is_away_is_one_sentence(
