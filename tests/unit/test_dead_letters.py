@@ -45,7 +45,7 @@ def test_the_page_of_reasons_has_every_code_with_its_meaning(checkout: Path) -> 
 def test_a_code_that_there_is_not_is_refused_before_the_lake_is_opened(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         listing_sql("x' OR 1 = 1 --", 5)
-    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake").mkdir(mode=0o700)
     done = redactory("deadletters", "list", "--lake", tmp_path / "lake", "--code", "nonsense")
     assert done.returncode == 2
 
