@@ -1,7 +1,5 @@
 """What is done about a finding: `keep`, `mask`, `hash`, `length` or `drop`."""
 
-from dataclasses import replace
-
 from redactors.compiled import Treatment
 from redactors.edits import Edit, Mark
 from redactors.masks import BLOB_LABEL, Masks
@@ -39,6 +37,6 @@ def whole(text: str, quoted: bool, rule: Treatment, masks: Masks) -> Edit:
     """The edit of a whole value by a field rule; one that is no string becomes one."""
     edit = treat(text, 0, len(text), rule, masks)
     if quoted:
-        return replace(edit, whole=True)
+        return edit._replace(whole=True)
     put = f'"{edit.text}"' if edit.text else "null"
-    return replace(edit, text=put, whole=True, lead=1)
+    return edit._replace(text=put, whole=True, lead=1)

@@ -5,10 +5,9 @@ forms: JSON and its escapes, YAML, INI, environment files, headers, query string
 source code.  Every step looks at a bounded window.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
-
-import re2
+from typing import Final
 
 from redactors.fields import Roles
 from redactors.pattern import render
@@ -23,21 +22,21 @@ _DELIMITER: Final = r"(?::=|=>|[:=])"
 _ARGUMENT: Final = r"[\"'`][ \t]{0,4},"  # of `set("token", "…")`
 
 
-def _longest(pattern: str) -> Any:
-    options = re2.Options()
-    options.longest_match = True
-    return re2.compile(pattern.encode("latin-1"), options)
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode("latin-1"))
 
 
-_NAME_BEFORE: Final = _longest(
-    rf"({_WORD}(?: {_WORD}){{0,2}}){_CLOSERS}(?:{_DELIMITER}|[ \t])\z"
-    rf"|\([ \t]{{0,4}}[\"'`]({_WORD}){_ARGUMENT}\z"
+# Backwards from a delimiter: the name before it, of up to three words, or that of an argument.
+_DROW: Final = r"[A-Za-z0-9_.\x80-\xff-]*[A-Za-z0-9_\x80-\xff]"
+_NAME_BEFORE: Final = _compiled(
+    rf"(?:>=|=:|[:= \t])[ \t]{{0,8}}+[\"'`\\\])]{{0,8}}+({_DROW}(?: {_DROW}){{0,2}})"
+    rf"|,[ \t]{{0,4}}+[\"'`]({_DROW})[\"'`][ \t]{{0,4}}+\("
 )
-_UNQUOTED: Final = _longest(r"[^\s\"'`,;&<>|\\]{1,1000}")
-_SCHEME: Final = _longest(
-    r"(?i)(?:bearer|basic|token|digest|negotiate|apikey|api-key|ssws|bot|key)[ \t]{1,4}"
+_UNQUOTED: Final = _compiled(r"[^ \t\n\f\r\"'`,;&<>|\\]{1,1000}+")
+_SCHEME: Final = _compiled(
+    r"(?i:bearer|basic|token|digest|negotiate|apikey|api-key|ssws|bot|key)[ \t]{1,4}+"
 )
-_OPENER: Final = _longest(r"[ \t]{0,8}(?:[bBrRuUfF@$]{0,2}(\\{0,16}[\"'`]))?")
+_OPENER: Final = _compiled(r"[ \t]{0,8}+(?:[bBrRuUfF@$]{0,2}+(\\{0,16}+[\"'`]))?+")
 # The beginnings of values, as JSON text holds them: where a quote opens a key, it may end it, too.
 _BARE: Final = r"[^\s\"'`,;&<>|\\]"
 _QUOTED: Final = r"[bBrRuUfF@$]{0,2}(?:\"[^\"]|\"\"\s*:|'[^']|`[^`]|\\{1,16}[\"'`])"
@@ -47,8 +46,8 @@ _COUNTING: Final = (
     rf"{_BARE}*[0-9!#%^*@~+?])"
 )
 # What tells a value written without quotes from a word of prose or a name in source code.
-_TELLING: Final = _longest(r"[0-9!#%^*@~+?]")
-_SHELL_NAME: Final = _longest(r"[A-Z][A-Z0-9_]*")
+_TELLING: Final = _compiled(r"[0-9!#%^*@~+?]")
+_SHELL_NAME: Final = _compiled(r"[A-Z][A-Z0-9_]*")
 
 
 def named_patterns(rules: Iterable[FieldRule]) -> list[str]:
@@ -93,10 +92,10 @@ def assignments(
     for end in ends:
         if end < reached:
             continue
-        named = _NAME_BEFORE.search(data[max(0, end - _MAX_NAME_BYTES) : end])
+        named = _NAME_BEFORE.match(data[max(0, end - _MAX_NAME_BYTES) : end][::-1])
         if named is None:
             continue
-        name = named.group(1) or named.group(2)
+        name = (named[1] or named[2])[::-1]
         rule = _rule(name.decode("utf-8", "replace"), roles)
         if rule is None or rule.kind != "secret":
             continue
@@ -124,8 +123,8 @@ def _rule(name: str, roles: Roles) -> FieldRule | None:
 def _value(data: bytes, at: int) -> tuple[int, int, bool] | None:
     """Where the value after a delimiter stands, and whether it is quoted."""
     opener = _OPENER.match(data, at)
-    start = at if opener is None else opener.end()
-    quote = None if opener is None else opener.group(1)
+    assert opener is not None  # it may be empty
+    start, quote = opener.end(), opener[1]
     if quote:
         end = _closing(data, start, quote)
         return (start, end, True) if end > start else None

@@ -2,14 +2,12 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 _OWN_LAYERS: Final = ((), ("json",))
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """One change to declare.  Its place is known once all edits of its text are (`settle`)."""
 
     rule: str
@@ -21,8 +19,7 @@ class Mark:
     layers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """Puts `text` in the place of the code points `[start, end)`; `whole`: of a whole value.
 
     `lead` is how many code points of `text` stand before the mask (an added quote).
@@ -60,8 +57,7 @@ def compose(first: Sequence[Edit], second: Sequence[Edit]) -> list[Edit]:
         shift += len(edit.text) - (edit.end - edit.start)
         shifts.append(shift)
     moved = [
-        replace(
-            edit,
+        edit._replace(
             start=_original(edit.start, first, starts, ends, shifts, False),
             end=_original(edit.end, first, starts, ends, shifts, True),
         )
@@ -96,9 +92,9 @@ def settled(edits: Sequence[Edit]) -> list[Edit]:
         start = None if edit.whole else edit.start + shift + edit.lead
         end = None if edit.whole else edit.start + shift + len(edit.text) - edit.lead
         marks = tuple(
-            replace(mark, start=start, end=end) if mark.layers in _OWN_LAYERS else mark
+            mark._replace(start=start, end=end) if mark.layers in _OWN_LAYERS else mark
             for mark in edit.marks
         )
-        done.append(replace(edit, marks=marks))
+        done.append(edit._replace(marks=marks))
         shift += len(edit.text) - (edit.end - edit.start)
     return done

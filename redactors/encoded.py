@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+MIN_RUN: Final = 20
+"""Characters of base64 that are looked into."""
+
 _RUN: Final = re.compile(
     r"(?P<head>data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.+=-]{1,64}){0,4};base64,)?"
     r"(?P<run>[A-Za-z0-9+/_-]{20,}+(?:\r?\n[A-Za-z0-9+/_-]{20,}+)*+={0,2})"

@@ -4,14 +4,13 @@ Every text is looked at until a look finds nothing more: what comes out is what 
 would leave alone, whatever the rules are.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from redactors.actions import opaque, treat, whole
 from redactors.assignments import assignments
+from redactors.changes import Change, Edited, apart, deeper, in_document, in_json
 from redactors.compiled import (
     BASE64,
     FLAG,
@@ -31,7 +30,7 @@ from redactors.masks import Masks
 from redactors.memory import RunMemory
 from redactors.overlaps import Finding, resolve
 from redactors.ruleset import FieldRule
-from redactors.walk import Leaf, NotJson, pointer, raw_offsets, walk, walk_from
+from redactors.walk import Leaf, NotJson, pointer, walk, walk_from
 
 MAX_DEPTH: Final = 16
 """Layers inside layers: JSON text in a string, base64 in that, and so on."""
@@ -39,27 +38,15 @@ MAX_DEPTH: Final = 16
 MAX_LOOKS: Final = 8
 """How often a text is looked at again after masking, before it is masked whole."""
 
+_OPENERS: Final = "{[ \t\r\n"  # what a text that is a document starts with
 
-@dataclass(frozen=True, slots=True)
-class Edited:
-    """A leaf's value, or its key (then `new_key` is what it becomes), with settled edits."""
 
-    leaf: Leaf
+class Looking(NamedTuple):
+    """A text on its way to stay as it is: what it was, the rule of its field, the edits so far."""
+
+    cell: Cell
+    rule: FieldRule | None
     edits: list[Edit]
-    new_key: str | None = None
-
-    @property
-    def start(self) -> int:
-        """Where what is edited starts in the document."""
-        return self.leaf.start if self.new_key is None else self.leaf.place
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Marks of one leaf or key; `path` is its JSON pointer in the document after all changes."""
-
-    path: str
-    marks: tuple[Mark, ...]
 
 
 class Examination:
@@ -68,6 +55,8 @@ class Examination:
     def __init__(self, compiled: Compiled, masks: Masks, memory: RunMemory) -> None:
         self._compiled, self._masks, self._memory = compiled, masks, memory
         self._finder = Finder(compiled, masks, memory)
+        self._examined: dict[str, int] = {}
+        """Documents inside texts that need no edits, with the memory's version then."""
 
     def document(self, raw: str) -> tuple[list[Edit], list[Change]]:
         """The edits of the JSON text `raw`, and what they change; in order of place."""
@@ -76,26 +65,26 @@ class Examination:
         except NotJson:
             raise Unexaminable("not-json") from None
         known = self._memory.version
-        edited, renamed = self._leaves(raw, leaves, 0)
+        edited, renamed = self._leaves(leaves, 0)
         if self._memory.repeats(raw, known):  # what a field showed may stand before it, too
-            edited, renamed = self._leaves(raw, leaves, 0)
+            edited, renamed = self._leaves(leaves, 0)
         if self._compiled.kept:
-            edited = [each for each in edited if not self._is_kept(raw, each, renamed)]
+            edited = [each for each in edited if not self._is_kept(each, renamed)]
         changes = []
         for each in edited:
             marks = tuple(mark for edit in each.edits for mark in edit.marks)
             if each.new_key is not None:
-                marks = tuple(replace(m, layers=("key", *m.layers)) for m in marks)
-            changes.append(Change(pointer(raw, each.leaf, renamed), marks))
-        return _in_document(raw, edited), changes
+                marks = tuple(m._replace(layers=("key", *m.layers)) for m in marks)
+            changes.append(Change(pointer(each.leaf, renamed), marks))
+        return in_document(raw, 0, edited), changes
 
-    def _is_kept(self, raw: str, edited: Edited, renamed: Mapping[int, str]) -> bool:
+    def _is_kept(self, edited: Edited, renamed: Mapping[int, str]) -> bool:
         """Whether a scope keeps the value as it is; what a rule for secrets finds is never kept."""
         if edited.new_key is not None:
             return False
         if any(m.rule in self._compiled.secret_rules for e in edited.edits for m in e.marks):
             return False
-        return self._compiled.kept.cover(pointer(raw, edited.leaf, renamed))
+        return self._compiled.kept.cover(pointer(edited.leaf, renamed))
 
     def text(self, text: str) -> list[Edit]:
         """The edits of a text that stands alone."""
@@ -114,56 +103,80 @@ class Examination:
 
     def _whole_text(self, text: str) -> list[Edit]:
         cell = Cell("", text, "")
-        edits = self._look_again(cell, None, 0)
-        return settled(self._settle(cell, edits, 0)) if edits else []
+        (edits,) = self._look_again([Looking(cell, None, [])], 0)
+        if edits:
+            (edits,) = self._settle([Looking(cell, None, edits)], 0)
+        return settled(edits)
 
-    def _leaves(
-        self, raw: str, leaves: list[Leaf], depth: int
-    ) -> tuple[list[Edited], dict[int, str]]:
-        """What to change in the leaves and keys, and the new keys by where they start."""
+    def _leaves(self, leaves: list[Leaf], depth: int) -> tuple[list[Edited], dict[int, str]]:
+        """What to change in the leaves and keys, and the new keys by their tokens."""
         if depth > MAX_DEPTH:
             raise Unexaminable("too-deep")
         edited: list[Edited] = []
         open_leaves: list[Leaf] = []
+        looking: list[tuple[Leaf, Looking]] = []
         for leaf in leaves:
-            if not leaf.text:
+            text, rule = leaf.text, leaf.rule
+            if not text:
                 continue
-            edits = leaf.rule and self._by_field(leaf.text, leaf.quoted, leaf.rule)
-            if edits is None and leaf.quoted:
-                edits = self._nested(leaf.text, depth)
-                edits = edits and self._settle(Cell(leaf.name, leaf.text), edits, depth, leaf.rule)
+            edits = None if rule is None else self._by_field(text, leaf.quoted, rule)
+            if edits is None and leaf.quoted and text[0] in _OPENERS:
+                edits = self._nested(text, depth)
+                if edits and rule is not None:
+                    looking.append((leaf, Looking(Cell(leaf.name, text), rule, edits)))
+                    continue
             if edits is None:
                 open_leaves.append(leaf)
             elif edits:
                 edited.append(Edited(leaf, settled(edits)))
-        cells = [Cell(leaf.name, leaf.text, self._path(raw, leaf, depth)) for leaf in open_leaves]
-        keys = list(dict.fromkeys(leaf.key for leaf in leaves if leaf.key))
-        found = self._finder.find([*cells, *(Cell("", key) for key in keys)])
+        new_keys = self._search(leaves, open_leaves, edited, looking, depth)
+        if looking:
+            every = self._settle([each for _, each in looking], depth)
+            edited += [
+                Edited(leaf, self._of_leaf(leaf, edits))
+                for (leaf, _), edits in zip(looking, every, strict=True)
+                if edits
+            ]
+        edited.sort(key=lambda each: each.token)
+        return edited, new_keys
+
+    def _search(
+        self,
+        leaves: list[Leaf],
+        open_leaves: list[Leaf],
+        edited: list[Edited],
+        looking: list[tuple[Leaf, Looking]],
+        depth: int,
+    ) -> dict[int, str]:
+        """Looks at keys and `open_leaves`; adds to `edited` and `looking`, returns the new keys."""
+        if self._compiled.recognizers is None:
+            cells = [Cell(leaf.name, leaf.text) for leaf in open_leaves]
+        else:
+            cells = [Cell(e.name, e.text, self._path(e, depth)) for e in open_leaves]
+        keys = list(dict.fromkeys([leaf.key for leaf in leaves if leaf.key]))
+        found = self._finder.find([*cells, *[Cell("", key) for key in keys]])
         if not found:
-            return edited, {}
+            return {}
         of_keys = {key: found[i] for i, key in enumerate(keys, len(cells)) if i in found}
         renamed = self._renamed(leaves, of_keys, depth) if of_keys else []
+        edited += renamed
         new_keys = {each.leaf.place: each.new_key or "" for each in renamed}
-        for index, leaf in enumerate(open_leaves):
-            name = leaf.name
-            if leaf.key == name:
-                name = new_keys.get(leaf.place, name)
-            if index in found or name != leaf.name:
-                edits = self._look(leaf.text, found.get(index), depth)
-                if not edits and name == leaf.name:
-                    continue  # nothing has changed that a second look could see
-                edits = self._settle(cells[index]._replace(name=name), edits, depth, leaf.rule)
-                if edits:
-                    edited.append(Edited(leaf, self._of_leaf(leaf, edits)))
-        ordered = sorted([*edited, *renamed], key=lambda e: e.start)
-        return ordered, new_keys
+        for index in range(len(cells)) if renamed else sorted(found):
+            if index >= len(cells):
+                break
+            leaf, cell = open_leaves[index], cells[index]
+            if leaf.key == leaf.name and leaf.place in new_keys:
+                cell = cell._replace(name=new_keys[leaf.place])
+            edits = self._look(leaf.text, found.get(index), depth)
+            if edits or cell.name != leaf.name:  # else a second look could see nothing new
+                looking.append((leaf, Looking(cell, leaf.rule, edits)))
+        return new_keys
 
-    def _path(self, raw: str, leaf: Leaf, depth: int) -> str | None:
+    def _path(self, leaf: Leaf, depth: int) -> str | None:
         """Where prose may stand in `leaf`, as far as a recogniser asks."""
-        recognizers = self._compiled.recognizers
-        if recognizers is None or not leaf.quoted:
+        if not leaf.quoted:
             return None
-        return pointer(raw, leaf, {}) if recognizers.need_paths and depth == 0 else ""
+        return pointer(leaf, {}) if self._compiled.recognizers.need_paths and depth == 0 else ""
 
     def _by_field(self, text: str, quoted: bool, rule: FieldRule) -> list[Edit] | None:
         """The edit that a value's name asks for; none if it is a mask; None: look at the text."""
@@ -188,7 +201,7 @@ class Examination:
             return settled(edits)
         mark = edits[0].marks[0]
         put = self._masks.plain(mark.label)
-        return [Edit(0, len(leaf.text), f'"{put}"', (replace(mark, action="mask"),), True, 1)]
+        return [Edit(0, len(leaf.text), f'"{put}"', (mark._replace(action="mask"),), True, 1)]
 
     def _nested(self, text: str, depth: int) -> list[Edit] | None:
         """The settled edits of a text that is a JSON document; None if it is none."""
@@ -199,34 +212,45 @@ class Examination:
             leaves = walk(text, self._compiled.roles)
         except NotJson:
             return None
-        edited, _ = self._leaves(text, leaves, depth + 1)
-        return _in_json(_in_document(text, edited))
+        edited, _ = self._leaves(leaves, depth + 1)
+        return in_json(in_document(text, 0, edited))
 
-    def _settle(
-        self, cell: Cell, edits: list[Edit], depth: int, rule: FieldRule | None = None
-    ) -> list[Edit]:
-        """`edits` of the cell's text and all that still are found after them; not yet settled.
-
-        The cell's name and `rule` are what later looks go by.
-        """
+    def _settle(self, every: Sequence[Looking], depth: int) -> list[list[Edit]]:
+        """The edits of each text and all that still are found after them; not yet settled."""
+        done = [each.edits for each in every]
+        unsettled = list(range(len(every)))
         for _ in range(MAX_LOOKS):
-            changed = cell._replace(text=apply(cell.text, edits))
-            again = self._look_again(changed, rule, depth)
-            if not again:
-                return edits
-            edits = compose(edits, again)
-        mark = edits[0].marks[0]
-        put = self._masks.plain(mark.label)
-        return [Edit(0, len(cell.text), put, (Mark(mark.rule, mark.label, "mask"),), whole=True)]
+            changed = [
+                each._replace(cell=each.cell._replace(text=apply(each.cell.text, done[at])))
+                for at, each in ((at, every[at]) for at in unsettled)
+            ]
+            again = self._look_again(changed, depth)
+            still = []
+            for at, edits in zip(unsettled, again, strict=True):
+                if edits:
+                    done[at] = compose(done[at], edits)
+                    still.append(at)
+            if not still:
+                return done
+            unsettled = still
+        for at in unsettled:
+            mark = done[at][0].marks[0]
+            marks = (Mark(mark.rule, mark.label, "mask"),)
+            put = self._masks.plain(mark.label)
+            done[at] = [Edit(0, len(every[at].cell.text), put, marks, whole=True)]
+        return done
 
-    def _look_again(self, cell: Cell, rule: FieldRule | None, depth: int) -> list[Edit]:
-        """What a fresh redaction finds in a text."""
-        edits = None if rule is None else self._by_field(cell.text, True, rule)
-        if edits is None:
-            edits = self._nested(cell.text, depth)
-        if edits is None:
-            edits = self._look(cell.text, self._finder.find([cell]).get(0), depth)
-        return edits
+    def _look_again(self, every: Sequence[Looking], depth: int) -> list[list[Edit]]:
+        """What a fresh redaction finds in each text."""
+        found: list[list[Edit] | None] = []
+        for cell, rule, _ in every:
+            edits = None if rule is None else self._by_field(cell.text, True, rule)
+            found.append(self._nested(cell.text, depth) if edits is None else edits)
+        open_cells = [each.cell for each, edits in zip(every, found, strict=True) if edits is None]
+        if open_cells:
+            seen = self._finder.find(open_cells)
+            looks = iter([self._look(c.text, seen.get(i), depth) for i, c in enumerate(open_cells)])
+        return [next(looks) if edits is None else edits for edits in found]
 
     def _look(self, text: str, found: Found | None, depth: int) -> list[Edit]:
         """One look at a text: documents inside it first, then everything that is found in it."""
@@ -281,15 +305,18 @@ class Examination:
             return opaque(run.text, run.start, run.end, self._masks)
         compressed = is_compressed(run.data)
         text = inflated(run.data) if compressed else readable(run.data)
-        edits = [] if text is None else self._look_again(Cell("", text, ""), None, depth + 1)
-        if text is None or not edits:
+        if text is None:
+            return None
+        cell = Cell("", text, "")
+        (edits,) = self._look_again([Looking(cell, None, [])], depth + 1)
+        if not edits:
             return None
         if compressed:
             mark = edits[0].marks[0]
             put = self._masks.plain(mark.label)
             return Edit(run.start, run.end, put, (Mark(mark.rule, mark.label, "mask"),))
-        edits = settled(self._settle(Cell("", text, ""), edits, depth + 1))
-        marks = (replace(m, layers=("base64", *m.layers)) for e in edits for m in e.marks)
+        edits = settled(self._settle([Looking(cell, None, edits)], depth + 1)[0])
+        marks = (m._replace(layers=("base64", *m.layers)) for e in edits for m in e.marks)
         put = encoded(run, apply(text, edits).encode("utf-8", "surrogatepass"))
         return Edit(run.start, run.end, put, tuple(marks))
 
@@ -317,8 +344,14 @@ class Examination:
             except NotJson as error:
                 reached = max(error.position, start + 1)
                 continue
-            edited, _ = self._leaves(text, leaves, depth + 1)
-            edits += _deeper(_in_document(text, edited))
+            document = text[start:reached]
+            if self._examined.get(document) == self._memory.version:
+                continue
+            edited, _ = self._leaves(leaves, depth + 1)
+            of_document = in_document(text, start, edited)
+            edits += deeper(of_document)
+            shifted = [e._replace(start=e.start - start, end=e.end - start) for e in of_document]
+            self._examined[apply(document, shifted)] = self._memory.version
         return edits
 
     def _renamed(
@@ -329,7 +362,7 @@ class Examination:
         for key, of_key in found.items():
             edits = self._look(key, of_key, depth)
             if edits:
-                edits = self._settle(Cell("", key), edits, depth)
+                edits = self._settle([Looking(Cell("", key), None, edits)], depth)[0]
                 edits_of[key] = [self._named_mask(edit) for edit in edits]
         frames = {id(leaf.frame) for leaf in leaves if leaf.key in edits_of}
         taken: dict[int, set[str]] = {frame: set() for frame in frames}
@@ -339,7 +372,7 @@ class Examination:
         renamed = []
         for leaf in leaves:
             if leaf.key is not None and leaf.key in edits_of:
-                edits = _apart(leaf.key, edits_of[leaf.key], taken[id(leaf.frame)])
+                edits = apart(leaf.key, edits_of[leaf.key], taken[id(leaf.frame)])
                 renamed.append(Edited(leaf, settled(edits), apply(leaf.key, edits)))
         return renamed
 
@@ -348,49 +381,6 @@ class Examination:
         if edit.text:
             return edit
         mark = edit.marks[0]
-        return replace(
-            edit, text=self._masks.plain(mark.label), marks=(replace(mark, action="mask"),)
+        return edit._replace(
+            text=self._masks.plain(mark.label), marks=(mark._replace(action="mask"),)
         )
-
-
-def _apart(key: str, edits: list[Edit], taken: set[str]) -> list[Edit]:
-    """`edits` of `key`, its last mask numbered if the new key is taken already."""
-    number, last, numbered = 2, edits[-1], edits
-    while (new_key := apply(key, numbered)) in taken:
-        text = f"{last.text[:-1]}#{number}{last.text[-1:]}"
-        numbered, number = [*edits[:-1], replace(last, text=text)], number + 1
-    taken.add(new_key)
-    return numbered
-
-
-def _in_document(raw: str, edited: Sequence[Edited]) -> list[Edit]:
-    """The edits of leaves and keys as edits of the JSON text they stand in."""
-    edits: list[Edit] = []
-    for each in edited:
-        is_key, start = each.new_key is not None, each.start
-        end = scanstring(raw, start, True)[1] - 1 if is_key else each.leaf.end
-        inner = [place for edit in each.edits for place in (edit.start, edit.end)]
-        places = iter(raw_offsets(raw[start:end], inner))
-        for edit in each.edits:
-            is_string = is_key or each.leaf.quoted
-            text = json.dumps(edit.text)[1:-1] if is_string else edit.text
-            edits.append(
-                Edit(start + next(places), start + next(places), text, edit.marks, lead=edit.lead)
-            )
-    return edits
-
-
-def _in_json(edits: Sequence[Edit]) -> list[Edit]:
-    """Edits of a text that is a document itself."""
-    return [replace(edit, marks=tuple(map(_json, edit.marks))) for edit in edits]
-
-
-def _deeper(edits: Sequence[Edit]) -> list[Edit]:
-    """Edits of a document inside a text: what lies in its own strings is one layer deeper."""
-    return [
-        replace(e, marks=tuple(m if not m.layers else _json(m) for m in e.marks)) for e in edits
-    ]
-
-
-def _json(mark: Mark) -> Mark:
-    return replace(mark, layers=("json", *mark.layers))

@@ -2,13 +2,15 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import hyperscan
 
-from redactors.compiled import MEMORY, ONCE, Compiled, Matcher
+from redactors.compiled import BASE64, HIDDEN, MEMORY, ONCE, PERCENT, Compiled, Matcher
+from redactors.encoded import MIN_RUN
 from redactors.errors import Unexaminable
 from redactors.masks import Masks
 from redactors.memory import RunMemory
@@ -51,53 +53,35 @@ class Finder:
 
     def __init__(self, compiled: Compiled, masks: Masks, memory: RunMemory) -> None:
         self._compiled, self._masks, self._memory = compiled, masks, memory
+        first = len(compiled.matchers)
+        self._once = {first + at for at, name in enumerate(compiled.signals) if name in ONCE}
 
     def find(self, cells: Sequence[Cell]) -> dict[int, Found]:
         """What the cells hold, by the index of the cell, all in one scan."""
-        names = {cell.name: self._masks.blanked(cell.name) for cell in cells}
-        leads = [f"{names[cell.name]}\n: " if cell.name else "" for cell in cells]
-        joined = [
-            f"{lead}{self._masks.blanked(cell.text)}\n"
-            for lead, cell in zip(leads, cells, strict=True)
-        ]
-        whole = "".join(joined)
+        pieces = [f"{name}\n: {text}\n" if name else f"{text}\n" for name, text, _ in cells]
+        whole = self._masks.blanked("".join(pieces))
         data = whole.encode("utf-8", "surrogatepass")
-        hits = _Hits(array("Q"), _MIN_HITS + len(data) // _BYTES_PER_HIT)
-        self._scan(data, hits)
-        found = self._located(data, cells, joined, leads, hits) if hits.places else {}
+        hits = self._hits(data)
+        found = self._located(data, cells, pieces, hits) if hits else {}
         if self._compiled.recognizers is not None:
             self._recognize(cells, found)
         return found
 
     def _located(
-        self,
-        data: bytes,
-        cells: Sequence[Cell],
-        joined: list[str],
-        leads: list[str],
-        hits: "_Hits",
+        self, data: bytes, cells: Sequence[Cell], pieces: list[str], hits: "array[int]"
     ) -> dict[int, Found]:
-        whole_length = sum(map(len, joined))
-        sizes = map(len, joined) if len(data) == whole_length else map(_size_bytes, joined)
-        starts = [0]
-        for size in sizes:
-            starts.append(starts[-1] + size)
-        by_cell = _by_cell(hits.places, starts)
-        for pattern in self._everywhere(hits.places):
-            for index in range(len(cells)):
-                by_cell.setdefault(index, {})[pattern] = []
+        sizes = map(len if data.isascii() else _size_bytes, pieces)
+        starts = [0, *accumulate(sizes)]
+        by_cell = _by_cell(hits, starts)
+        for pattern in self._once.intersection(hit >> _SHIFT for hit in hits):
+            hides = _HIDES[self._compiled.signals[pattern - len(self._compiled.matchers)]]
+            for index, cell in enumerate(cells):
+                if hides(cell.text):
+                    by_cell.setdefault(index, {})[pattern] = []
         return {
-            index: self._confirm(
-                data[starts[index] : starts[index + 1] - 1], cells[index], leads[index], ids
-            )
+            index: self._confirm(data[starts[index] : starts[index + 1] - 1], cells[index], ids)
             for index, ids in by_cell.items()
         }
-
-    def _everywhere(self, places: "array[int]") -> set[int]:
-        """The signals among the hits that hold for every text of the scan."""
-        first = len(self._compiled.matchers)
-        once = {first + i for i, s in enumerate(self._compiled.signals) if s in ONCE}
-        return once.intersection(place >> _SHIFT for place in places)
 
     def _recognize(self, cells: Sequence[Cell], found: dict[int, Found]) -> None:
         """Adds the entities that a language model finds."""
@@ -109,18 +93,23 @@ class Finder:
                 nothing = Found(cell.name, cell.text, [], {}, b"", 0)
                 found.setdefault(index, nothing).findings.extend(entities)
 
-    def _scan(self, data: bytes, hits: "_Hits") -> None:
+    def _hits(self, data: bytes) -> "array[int]":
+        """Where patterns may end, each packed as `pattern << _SHIFT | end`."""
+        hits = array("Q")
+        most = _MIN_HITS + len(data) // _BYTES_PER_HIT
         try:
-            self._compiled.database.scan(data, match_event_handler=_collect, context=hits)
+            self._compiled.database.scan(data, match_event_handler=_collect, context=(hits, most))
         except hyperscan.ScanTerminated:
             raise Unexaminable("too-dense") from None
         if self._memory:
             index = len(self._compiled.matchers) + self._compiled.signals.index(MEMORY)
-            hits.places.extend(index << _SHIFT | end for end in self._memory.ends(data))
+            hits.extend(index << _SHIFT | end for end in self._memory.ends(data))
+        return hits
 
-    def _confirm(self, data: bytes, cell: Cell, lead: str, ids: dict[int, list[int]]) -> Found:
+    def _confirm(self, data: bytes, cell: Cell, ids: dict[int, list[int]]) -> Found:
         matchers = self._compiled.matchers
-        found = Found(cell.name, cell.text, [], {}, data, _size_bytes(lead))
+        lead = _size_bytes(f"{cell.name}\n: ") if cell.name else 0
+        found = Found(cell.name, cell.text, [], {}, data, lead)
         lowered = b""
         for index in sorted(ids):
             if index >= len(matchers):
@@ -159,18 +148,29 @@ def in_text(found: Found, start: int, end: int) -> tuple[int, int] | None:
     return _code_points(found.data[found.lead :], start, end)
 
 
-@dataclass(slots=True)
-class _Hits:
-    """Where patterns may end, each packed as `pattern << _SHIFT | end`."""
-
-    places: "array[int]"
-    most: int
-
-
-def _collect(index: int, _start: int, end: int, _flags: int, hits: _Hits) -> bool:
+def _collect(
+    index: int, _start: int, end: int, _flags: int, context: "tuple[array[int], int]"
+) -> bool:
     """Notes one hit; True stops the scan: the text is too dense to be examined."""
-    hits.places.append(index << _SHIFT | end)
-    return len(hits.places) > hits.most
+    hits, most = context
+    hits.append(index << _SHIFT | end)
+    return len(hits) > most
+
+
+def _may_hold_run(text: str) -> bool:
+    return len(text) >= MIN_RUN
+
+
+def _may_hold_hidden(text: str) -> bool:
+    return "\\" in text or not text.isascii()
+
+
+# Whether a signal that is reported but once in a scan may concern a text.
+_HIDES: Final[dict[str, Callable[[str], bool]]] = {
+    BASE64: _may_hold_run,
+    HIDDEN: _may_hold_hidden,
+    PERCENT: lambda text: "%" in text,
+}
 
 
 def _size_bytes(text: str) -> int:

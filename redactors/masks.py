@@ -19,12 +19,14 @@ BLOB_LABEL: Final = "BLOB"
 SUBJECT_LABEL: Final = "SUBJECT"
 
 # Every count is bounded, so the cost at each `[` is; `%5B` and so on are a percent-encoded mask.
-_MASK: Final = re.compile(
-    r"(?:\[|%5[Bb])([A-Z][A-Z0-9_]{0,40}+)"
+_BODY: Final = (
+    r"([A-Z][A-Z0-9_]{0,40}+)"
     r"(?:(?::|%3[Aa])(?:len(?:=|%3[Dd])[0-9]{1,8}+"
     r"|([a-z0-9]{1,16}+)(?::|%3[Aa])([A-Z2-7]{12})([A-Z2-7]{4})))?"
     r"(?:(?:#|%23)[0-9]{1,4}+)?(?:\]|%5[Dd])"
 )
+_MASK: Final = re.compile(rf"\[{_BODY}")  # a search for a character is fast, for either is not
+_ENCODED_MASK: Final = re.compile(rf"%5[Bb]{_BODY}")
 _BLANK: Final = "\x1a"  # SUBSTITUTE: no letter, digit, space or quote to any pattern
 _LABEL: Final = re.compile(r"[A-Z][A-Z0-9_]{0,40}")
 
@@ -68,19 +70,21 @@ class Masks:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the genuine masks of `text` stand, in order."""
-        if "[" not in text and "%5" not in text:
-            return []
-        return [match.span() for match in _MASK.finditer(text) if self._genuine(match)]
+        found: list[tuple[int, int]] = []
+        if "[" in text:
+            found += [match.span() for match in _MASK.finditer(text) if self._genuine(match)]
+        if "%5" in text:
+            encoded = _ENCODED_MASK.finditer(text)
+            found = sorted(found + [match.span() for match in encoded if self._genuine(match)])
+        return found
 
     def is_mask(self, text: str) -> bool:
         """Whether `text` is one genuine mask and nothing else."""
-        match = _MASK.fullmatch(text)
+        match = (_MASK if text.startswith("[") else _ENCODED_MASK).fullmatch(text)
         return match is not None and self._genuine(match)
 
     def blanked(self, text: str) -> str:
         """`text` with every genuine mask overwritten, so that no rule can read its label."""
-        if "[" not in text and "%5" not in text:
-            return text
         spans = self.spans(text)
         if not spans:
             return text

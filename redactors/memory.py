@@ -28,6 +28,7 @@ MAX_VALUE_LENGTH: Final = 256
 _MIN_LENGTH: Final = 8
 _MIN_FRAGMENT: Final = 3
 _MIN_DIGITS: Final = 4
+_MIN_VALUES_OF_DATABASE: Final = 12  # it takes as long to make as some hundred looks for a value
 _WORDS: Final = re.compile(r"[^\W\d_]+")
 # What JSON never writes in another way, so that a piece of a value is found in raw text too.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 !#$&'()*+,.:;<=>?@\[\]^_`{|}~-]+")
@@ -70,7 +71,10 @@ class RunMemory:
     def ends(self, data: bytes) -> list[int]:
         """Where in UTF-8 `data` remembered values end."""
         if self._database is None:
-            self._database = literal_database([_encoded(value) for value in self._rules])
+            values = [value.encode("utf-8", "surrogatepass") for value in self._rules]
+            if len(values) < _MIN_VALUES_OF_DATABASE:
+                return [end for value in values for end in _ends_of(value, data)]
+            self._database = literal_database(values)
         ends: list[int] = []
         self._database.scan(data, match_event_handler=_note, context=ends)
         return ends
@@ -170,8 +174,11 @@ def _note(_index: int, _start: int, end: int, _flags: int, ends: list[int]) -> N
     ends.append(end)
 
 
-def _encoded(value: str) -> bytes:
-    return value.encode("utf-8", "surrogatepass")
+def _ends_of(value: bytes, data: bytes) -> Iterator[int]:
+    at = data.find(value)
+    while at >= 0:
+        yield at + len(value)
+        at = data.find(value, at + 1)
 
 
 def _sealing_key(keys: KeyRing, key_id: str) -> bytes:

@@ -1,84 +1,32 @@
-"""Walks a JSON text without building it: where each key and value stands, and what names it.
+"""Walks a JSON text: its keys and values in order, what names each, and where it stands.
 
-The walk is strict (RFC 8259) and iterative, so that nesting has no limit but the text's length;
-repeated keys, lone surrogates and numbers of any size stay what they are in the text.
+The walk is strict (RFC 8259), and nesting has no limit but the text's length; repeated keys, lone
+surrogates and numbers of any size stay what they are in the text.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from json import JSONDecodeError, JSONDecoder
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Final
+from json.encoder import encode_basestring
+from typing import Any, Final, NamedTuple, NoReturn
 
 from redactors.fields import Role
 from redactors.ruleset import FieldRule
 
-_WS: Final = r"[ \t\n\r]*+"
-_NUMBER: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
-_SCALAR: Final = rf'(?:(")|({_NUMBER})|(true|false|null)|([\[{{]))'
-# Possessive throughout: no position is ever tried twice.
-_MEMBER: Final = re.compile(rf'{_WS}"([^"\\\x00-\x1f]*+)"{_WS}:{_WS}{_SCALAR}', re.ASCII)
-_ESCAPED_KEY: Final = re.compile(rf'{_WS}"')
-_AFTER_KEY: Final = re.compile(rf"{_WS}:{_WS}(){_SCALAR}")
-_ITEM: Final = re.compile(rf"{_WS}(){_SCALAR}")
-_QUOTE_GROUP, _NUMBER_GROUP, _OPEN_GROUP = 2, 3, 5
-_DELIMITER: Final = re.compile(rf"{_WS}([,\]}}])")
-_EMPTY_OBJECT: Final = re.compile(rf"{_WS}}}")
-_EMPTY_ARRAY: Final = re.compile(rf"{_WS}\]")
-_END: Final = re.compile(rf"{_WS}\Z")
+_WS: Final = re.compile(r"[ \t\n\r]*+")
+_DELIMITER: Final = re.compile(r"[ \t\n\r]*+([,\]}])[ \t\n\r]*+")
+_COLON: Final = re.compile(r"[ \t\n\r]*+:[ \t\n\r]*+")
+_NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*+", re.ASCII)
 _ESCAPE: Final = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\(?:u[0-9a-fA-F]{4}|.)"
 )
 
 
-class Frame:
-    """An object or array on the way down.
+class Number(str):
+    """A number, as the text has it."""
 
-    `place` is where its key starts in the text (in an object) or its index (in an array); `rule`
-    is the field rule its name asks for, which its items inherit.  `values` are the leaves that go
-    by the name `named`, as in `{"name": …, "value": …}`; `carried` says that they belong to the
-    parent's name if there is none here, as in `{"name": …, "value": {"stringValue": …}}`.
-    """
-
-    __slots__ = (
-        "carried", "count", "is_object", "name", "named", "parent", "place", "rule", "values",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        parent: "Frame | None",
-        place: int,
-        is_object: bool,
-        name: str,
-        rule: FieldRule | None,
-        carried: bool,
-    ) -> None:
-        self.parent, self.place, self.is_object = parent, place, is_object
-        self.name, self.rule, self.carried = name, rule, carried
-        self.count = 0
-        self.named: str | None = None
-        self.values: list[Leaf] | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Leaf:
-    """A scalar that can hold something: what it says, where it stands, what it is called.
-
-    `start` and `end` bound its content in the text (of a string: inside the quotes); `text` is
-    that content decoded.  `key` is its own key, None in an array; `place` is where that key starts
-    in the text, or the index in the array; `name` is what it goes by.  A member whose value is no
-    such scalar (empty, a literal, a container) is a leaf without text.
-    """
-
-    start: int
-    end: int
-    text: str
-    quoted: bool
-    key: str | None
-    name: str
-    frame: Frame
-    place: int
-    rule: FieldRule | None
+    __slots__ = ()
 
 
 class NotJson(ValueError):
@@ -89,109 +37,218 @@ class NotJson(ValueError):
         super().__init__("not JSON")
 
 
+class Frame:
+    """An object or array on the way down.
+
+    `place` is the token of its key (in an object) or its index (in an array); `rule` is the field
+    rule its name asks for, which its items inherit.  `values` are the leaves, by index, that go by
+    the name `named`, as in `{"name": …, "value": …}`; `carried` says that they belong to the
+    parent's name if there is none here, as in `{"name": …, "value": {"stringValue": …}}`.
+    """
+
+    __slots__ = (
+        "carried", "count", "is_object", "items", "name", "named", "parent", "place", "rule",
+        "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        parent: "Frame | None",
+        place: int,
+        value: Any,
+        name: str,
+        rule: FieldRule | None,
+        carried: bool,
+    ) -> None:
+        self.parent, self.place, self.is_object = parent, place, type(value) is tuple
+        self.name, self.rule, self.carried = name, rule, carried
+        self.items: Iterator[Any] = iter(value)
+        self.count = 0
+        self.named: str | None = None
+        self.values: list[int] | None = None
+
+
+class Leaf(NamedTuple):
+    """A scalar that can hold something: what it says, where it stands, what it is called.
+
+    Strings, keys among them, and numbers are the tokens of a document, numbered in order: `token`
+    is the value's own.  `key` is its own key, None in an array; `place` is the token of that key,
+    or the index in the array; `name` is what it goes by.  A member whose value is no such scalar
+    (empty, a literal, a container) is a leaf without text.
+    """
+
+    text: str
+    quoted: bool
+    key: str | None
+    name: str
+    frame: Frame
+    place: int
+    rule: FieldRule | None
+    token: int
+
+
+def _refuse(_constant: str) -> NoReturn:
+    raise ValueError
+
+
+# An object becomes a tuple of its members, so that a key that comes again is not lost.
+_DECODER: Final = JSONDecoder(
+    object_pairs_hook=tuple, parse_int=Number, parse_float=Number, parse_constant=_refuse
+)
+
+
 def walk(raw: str, roles: Mapping[str, Role | None]) -> list[Leaf]:
     """The leaves of the JSON text `raw` in order; raises NotJson."""
-    leaves, end = walk_from(raw, 0, roles)
-    if not _END.match(raw, end):
+    value, end = _parsed(raw, 0)
+    if _skipped(raw, end) != len(raw):
         raise NotJson(end)
-    return leaves
+    return _leaves(value, roles)
 
 
 def walk_from(raw: str, position: int, roles: Mapping[str, Role | None]) -> tuple[list[Leaf], int]:
     """The leaves of the JSON value that starts at `position` in `raw`, and where it ends."""
-    frame = Frame(None, 0, False, "", None, False)  # holds the value as its only item
-    leaves: list[Leaf] = []
+    value, end = _parsed(raw, position)
+    return _leaves(value, roles), end
+
+
+def _skipped(raw: str, position: int) -> int:
+    match = _WS.match(raw, position)
+    return position if match is None else match.end()
+
+
+def _parsed(raw: str, position: int) -> tuple[Any, int]:
+    start = _skipped(raw, position)
+    try:
+        return _DECODER.raw_decode(raw, start)
+    except JSONDecodeError as error:
+        raise NotJson(error.pos) from None
+    except RecursionError:
+        return _parsed_deep(raw, start)
+    except ValueError:  # a constant that is no JSON
+        raise NotJson(start) from None
+
+
+def _parsed_deep(raw: str, position: int) -> tuple[Any, int]:
+    """The same for what is nested too deeply to be read by recursion."""
+    opened: list[tuple[list[Any], str, bool]] = []  # the items, the key and whether an object
+    key = ""
+    value: Any
     while True:
-        try:
-            opened, position = _take(raw, position, frame, roles, leaves)
-        except (ValueError, IndexError):  # a string with a bad escape, or without an end
-            raise NotJson(position) from None
+        is_object = raw.startswith("{", position)
+        if is_object or raw.startswith("[", position):
+            position = _skipped(raw, position + 1)
+            if not raw.startswith("}" if is_object else "]", position):
+                opened.append(([], key, is_object))
+                key, position = _key(raw, position, is_object)
+                continue
+            value, position = () if is_object else [], position + 1
+        else:
+            value, position = _parsed(raw, position)
+        while opened:  # a value ends here, and perhaps what it stands in
+            items, outer, is_object = opened[-1]
+            items.append((key, value) if is_object else value)
+            delimiter = _DELIMITER.match(raw, position)
+            if delimiter is None or delimiter[1] == ("]" if is_object else "}"):
+                raise NotJson(position)
+            if delimiter[1] == ",":
+                key, position = _key(raw, delimiter.end(), is_object)
+                break
+            opened.pop()
+            key, value, position = outer, tuple(items) if is_object else items, delimiter.end(1)
+        else:
+            return value, position
+
+
+def _key(raw: str, position: int, is_object: bool) -> tuple[str, int]:
+    """The key of the member that starts at `position`, and where its value starts."""
+    if not is_object:
+        return "", position
+    if not raw.startswith('"', position):
+        raise NotJson(position)
+    key, position = _parsed(raw, position)
+    colon = _COLON.match(raw, position)
+    if colon is None:
+        raise NotJson(position)
+    return key, colon.end()
+
+
+def _leaves(value: Any, roles: Mapping[str, Role | None]) -> list[Leaf]:
+    frame = Frame(None, 0, [value], "", None, False)  # holds the value as its only item
+    leaves: list[Leaf] = []
+    token = 0
+    while True:
+        take = _take_members if frame.is_object else _take_items
+        opened, token = take(frame, token, roles, leaves)
         if opened is not None:
             frame = opened
-            empty = (_EMPTY_OBJECT if frame.is_object else _EMPTY_ARRAY).match(raw, position)
-            if empty is None:
-                continue
-            position, frame = empty.end(), _close(frame, roles, leaves)
-        while frame.parent is not None:
-            delimiter = _DELIMITER.match(raw, position)
-            if delimiter is None:
-                raise NotJson(position)
-            position = delimiter.end()
-            if delimiter[1] == ",":
-                break
-            if frame.is_object != (delimiter[1] == "}"):
-                raise NotJson(position)
+        elif frame.parent is None:
+            return leaves
+        else:
             frame = _close(frame, roles, leaves)
-        else:
-            return leaves, position
 
 
-def _take(
-    raw: str,
-    position: int,
-    frame: Frame,
-    roles: Mapping[str, Role | None],
-    leaves: list[Leaf],
+def _take_members(
+    frame: Frame, token: int, roles: Mapping[str, Role | None], leaves: list[Leaf]
 ) -> tuple[Frame | None, int]:
-    """Notes one member or item; returns the frame that it opens, if any, and where it ends."""
-    role = key = None
-    if frame.is_object:
-        match = _MEMBER.match(raw, position)
-        if match is not None:
-            place, name = match.start(1), match[1]
-        else:
-            place, name, match = _escaped_key(raw, position)
-        key = name
-        role, rule, is_value = roles[name], None, False
+    """Notes members up to one that opens a frame; returns that frame and the next token."""
+    rule, is_value = None, False
+    for key, value in frame.items:
+        role, kind = roles[key], type(value)
         if role is not None:
             is_value = role.is_value
             rule = role.rule or (frame.rule if is_value else None)
-    else:
-        match = _ITEM.match(raw, position)
-        name, place, rule, is_value = frame.name, frame.count, frame.rule, frame.carried
-        frame.count += 1
-    if match is None:
-        raise ValueError
-    kind, start = match.lastindex, match.end()
-    if kind in (_QUOTE_GROUP, _NUMBER_GROUP):
-        if kind == _QUOTE_GROUP:
-            text, position = scanstring(raw, start, True)
-            end = position - 1
+        if value and (kind is str or kind is Number):
+            if role is not None:
+                if is_value:
+                    _gather(frame, [len(leaves)])
+                if role.is_name and kind is str:
+                    frame.named = value
+            leaves.append(
+                _LEAF(Leaf, (value, kind is str, key, key, frame, token, rule, token + 1))
+            )
+            token += 2
         else:
-            text, end, start = match[_NUMBER_GROUP], start, match.start(_NUMBER_GROUP)
-            position = end
-        if text:
-            leaf = Leaf(start, end, text, kind == _QUOTE_GROUP, key, name, frame, place, rule)
-            leaves.append(leaf)
-            if is_value:
-                _gather(frame, [leaf])
-            if leaf.quoted and not frame.is_object:
-                _take_argument(leaf, frame, roles)
-            elif leaf.quoted and role is not None and role.is_name:
-                frame.named = text
-            return None, position
-    else:
-        position = start
-    if frame.is_object:
-        leaves.append(Leaf(start, start, "", False, key, name, frame, place, None))
-    if kind != _OPEN_GROUP:
-        return None, position
-    return Frame(frame, place, raw[start - 1] == "{", name, rule, is_value), position
+            leaves.append(_LEAF(Leaf, ("", False, key, key, frame, token, None, token)))
+            if kind is tuple or kind is list:
+                return Frame(frame, token, value, key, rule, is_value), token + 1
+            token += 2 if kind is str else 1
+        if role is not None:
+            rule, is_value = None, False
+    return None, token
 
 
-def _escaped_key(raw: str, position: int) -> tuple[int, str, "re.Match[str] | None"]:
-    quote = _ESCAPED_KEY.match(raw, position)
-    if quote is None:
-        raise ValueError
-    name, end = scanstring(raw, quote.end(), True)
-    return quote.end(), name, _AFTER_KEY.match(raw, end)
+def _take_items(
+    frame: Frame, token: int, roles: Mapping[str, Role | None], leaves: list[Leaf]
+) -> tuple[Frame | None, int]:
+    """The same for the items of an array, which go by the name of the array."""
+    name, rule = frame.name, frame.rule
+    for value in frame.items:
+        kind, place = type(value), frame.count
+        frame.count += 1
+        if kind is str or kind is Number:
+            if value:
+                if frame.carried:
+                    _gather(frame, [len(leaves)])
+                quoted = kind is str
+                leaves.append(_LEAF(Leaf, (value, quoted, None, name, frame, place, rule, token)))
+                if quoted:
+                    _take_argument(frame, roles, leaves)
+            token += 1
+        elif kind is tuple or kind is list:
+            return Frame(frame, place, value, name, rule, frame.carried), token
+    return None, token
 
 
-def _take_argument(leaf: Leaf, frame: Frame, roles: Mapping[str, Role | None]) -> None:
+# A leaf made without a call of Python's: there is one for every value of every payload.
+_LEAF: Final = tuple.__new__
+
+
+def _take_argument(frame: Frame, roles: Mapping[str, Role | None], leaves: list[Leaf]) -> None:
     """In a list of arguments, what follows `--password` goes by that name."""
+    text = leaves[-1].text
     if frame.named is not None:
-        _name(leaf, frame.named, roles)
-    frame.named = leaf.text.lstrip("-") if leaf.text.startswith("-") else None
+        _name(leaves, len(leaves) - 1, frame.named, roles)
+    frame.named = text.lstrip("-") if text.startswith("-") else None
 
 
 def _close(frame: Frame, roles: Mapping[str, Role | None], leaves: list[Leaf]) -> Frame:
@@ -202,35 +259,69 @@ def _close(frame: Frame, roles: Mapping[str, Role | None], leaves: list[Leaf]) -
     parent = frame.parent
     assert parent is not None
     if frame.is_object and frame.named is not None:
-        for leaf in frame.values or ():
-            _name(leaf, frame.named, roles)
+        for index in frame.values or ():
+            _name(leaves, index, frame.named, roles)
     elif frame.carried and frame.values:
         _gather(parent, frame.values)
     if frame.count == 2 and parent.parent is not None and not parent.is_object:
         pair = leaves[-2:]
         if len(pair) == 2 and all(leaf.frame is frame and leaf.quoted for leaf in pair):
-            _name(pair[1], pair[0].text, roles)
+            _name(leaves, len(leaves) - 1, pair[0].text, roles)
     return parent
 
 
-def _gather(frame: Frame, leaves: list[Leaf]) -> None:
+def _gather(frame: Frame, indexes: list[int]) -> None:
     if frame.values is None:
-        frame.values = leaves
+        frame.values = indexes
     else:
-        frame.values += leaves
+        frame.values += indexes
 
 
-def _name(leaf: Leaf, name: str, roles: Mapping[str, Role | None]) -> None:
-    """Lets `leaf` go by `name` if that name asks for a rule; its own rule comes first."""
+def _name(leaves: list[Leaf], index: int, name: str, roles: Mapping[str, Role | None]) -> None:
+    """Lets a leaf go by `name` if that name asks for a rule; its own rule comes first."""
     role = roles[name]
-    if role is not None and role.rule is not None and leaf.rule is None:
-        leaf.rule, leaf.name = role.rule, name
+    if role is not None and role.rule is not None and leaves[index].rule is None:
+        leaves[index] = leaves[index]._replace(rule=role.rule, name=name)
 
 
-def raw_offsets(raw: str, offsets: Sequence[int]) -> list[int]:
-    """Where the ascending `offsets` into the decoded text of string content `raw` stand in it."""
-    if "\\" not in raw:
+def places(raw: str, position: int, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where the ascending `tokens` of the document at `position` stand; strings without quotes."""
+    token = 0
+    wanted = iter(tokens)
+    target = next(wanted, None)
+    while target is not None:
+        quote = raw.find('"', position)
+        if quote < 0 or quote - position > 2:  # as long as the shortest that holds a number
+            for number in _NUMBER.finditer(raw, position, len(raw) if quote < 0 else quote):
+                if token == target:
+                    yield number.span()
+                    target = next(wanted, None)
+                token += 1
+        position = scanstring(raw, quote + 1, True)[1] if target is not None else position
+        if token == target:
+            yield quote + 1, position - 1
+            target = next(wanted, None)
+        token += 1
+
+
+def raw_offsets(raw: str, text: str, offsets: Sequence[int]) -> list[int]:
+    """Where the ascending `offsets` into `text` stand in `raw`, the string content it is of."""
+    if len(raw) == len(text):
         return list(offsets)
+    found: list[int] = []
+    before = at = 0
+    for offset in offsets:
+        usual = encode_basestring(text[before:offset])[1:-1]
+        if not raw.startswith(usual, at):
+            return found + _raw_offsets(raw, offsets[len(found) :])
+        at += len(usual)
+        found.append(at)
+        before = offset
+    return found
+
+
+def _raw_offsets(raw: str, offsets: Sequence[int]) -> list[int]:
+    """The same for a text that is escaped in an unusual way."""
     found: list[int] = []
     wanted = iter(offsets)
     target = next(wanted, None)
@@ -248,14 +339,12 @@ def raw_offsets(raw: str, offsets: Sequence[int]) -> list[int]:
     return found
 
 
-def pointer(raw: str, leaf: Leaf, renamed: Mapping[int, str]) -> str:
-    """The JSON pointer (RFC 6901) to `leaf`; `renamed` gives new keys by where they start."""
+def pointer(leaf: Leaf, renamed: Mapping[int, str]) -> str:
+    """The JSON pointer (RFC 6901) to `leaf`; `renamed` gives new keys by their tokens."""
     steps: list[str] = []
-    frame, place = leaf.frame, leaf.place
+    frame, place, key = leaf.frame, leaf.place, leaf.key or ""
     while frame.parent is not None:
-        step = renamed.get(place) if frame.is_object else str(place)
-        if step is None:
-            step = scanstring(raw, place, True)[0]
+        step = renamed.get(place, key) if frame.is_object else str(place)
         steps.append(step.replace("~", "~0").replace("/", "~1"))
-        place, frame = frame.place, frame.parent
+        place, key, frame = frame.place, frame.name, frame.parent
     return "".join(f"/{step}" for step in reversed(steps))

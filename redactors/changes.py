@@ -1,0 +1,70 @@
+"""What is to change in the leaves and keys of a document, as edits of the text it stands in."""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redactors.edits import Edit, Mark, apply
+from redactors.walk import Leaf, places, raw_offsets
+
+
+class Edited(NamedTuple):
+    """A leaf's value, or its key (then `new_key` is what it becomes), with settled edits."""
+
+    leaf: Leaf
+    edits: list[Edit]
+    new_key: str | None = None
+
+    @property
+    def token(self) -> int:
+        """What of the document is edited."""
+        return self.leaf.token if self.new_key is None else self.leaf.place
+
+
+class Change(NamedTuple):
+    """Marks of one leaf or key; `path` is its JSON pointer in the document after all changes."""
+
+    path: str
+    marks: tuple[Mark, ...]
+
+
+def apart(key: str, edits: list[Edit], taken: set[str]) -> list[Edit]:
+    """`edits` of `key`, its last mask numbered if the new key is taken already."""
+    number, last, numbered = 2, edits[-1], edits
+    while (new_key := apply(key, numbered)) in taken:
+        text = f"{last.text[:-1]}#{number}{last.text[-1:]}"
+        numbered, number = [*edits[:-1], last._replace(text=text)], number + 1
+    taken.add(new_key)
+    return numbered
+
+
+def in_document(raw: str, position: int, edited: Sequence[Edited]) -> list[Edit]:
+    """The edits of leaves and keys as edits of the text `raw`, where their document starts."""
+    edits: list[Edit] = []
+    spans = places(raw, position, [each.token for each in edited])
+    for each, (start, end) in zip(edited, spans, strict=True):
+        is_string = each.new_key is not None or each.leaf.quoted
+        text = each.leaf.text if each.new_key is None else each.leaf.key or ""
+        inner = [place for edit in each.edits for place in (edit.start, edit.end)]
+        inner = raw_offsets(raw[start:end], text, inner)
+        for edit, at, to in zip(each.edits, inner[::2], inner[1::2], strict=True):
+            put = json.dumps(edit.text)[1:-1] if is_string else edit.text
+            edits.append(Edit(start + at, start + to, put, edit.marks, lead=edit.lead))
+    return edits
+
+
+def in_json(edits: Sequence[Edit]) -> list[Edit]:
+    """Edits of a text that is a document itself."""
+    return [edit._replace(marks=tuple(map(_json, edit.marks))) for edit in edits]
+
+
+def deeper(edits: Sequence[Edit]) -> list[Edit]:
+    """Edits of a document inside a text: what lies in its own strings is one layer deeper."""
+    return [
+        edit._replace(marks=tuple(_json(mark) if mark.layers else mark for mark in edit.marks))
+        for edit in edits
+    ]
+
+
+def _json(mark: Mark) -> Mark:
+    return mark._replace(layers=("json", *mark.layers))
