@@ -102,11 +102,13 @@ def trace(
     as_json: JsonOption = False,
 ) -> None:
     """Follow a decision back to the task that set it off; exit code 1 where the trace breaks."""
+    from pipeline.records.listing import children_of
     from pipeline.records.show import trace_lines
     from pipeline.records.trace import trace as run
 
-    opener = _opener(lake, "runs trace", purpose, keys)
-    hops = run(opener.open(run_id), opener.open, decision, time.time_ns() // 1_000)
+    opener, now_us = _opener(lake, "runs trace", purpose, keys), time.time_ns() // 1_000
+    view = opener.open(run_id)
+    hops = run(view, opener.open, decision, now_us, lambda parent: children_of(opener.lake, parent))
     if as_json:
         typer.echo(json.dumps([hop.as_dict() for hop in hops], ensure_ascii=False, indent=1))
     else:

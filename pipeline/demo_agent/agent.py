@@ -6,6 +6,7 @@ effect of which nobody knows whether it happened, a supervisor who steps in.
 """
 
 import hashlib
+import json
 from collections.abc import Iterator
 from random import Random
 from typing import Any, Final
@@ -63,6 +64,7 @@ class _Script:
             new_id=lambda: uuid7(self.now_us, random.randbytes(8)),
         )
         self._calls = 0
+        self._captured = ""
 
     def events(self, *, is_lost: bool) -> Iterator[RunEvent]:
         """`is_lost`: the carrier never answers and the attempt fails."""
@@ -201,6 +203,7 @@ class _Script:
         if not is_lost:
             status = {"tracking_id": self._case.tracking_id, "state": "held", "depot": "Marlow"}
             yield from self._tool("ask_carrier", arguments, status)
+            yield self._artifact("capture", "carrier-status", json.dumps(status))
         yield self._record.event(
             "input.declared",
             kinds.InputDeclared(
@@ -229,7 +232,7 @@ class _Script:
                 actor="supervisor" if approval else "agent",
                 approval=approval,
                 reason="the parcel is held at the depot",
-                artifacts=[],
+                artifacts=[f"carrier-status@{self._captured}"],
             ),
         )
 
@@ -264,17 +267,21 @@ class _Script:
         answer = self._answer()
         yield from self._think("tell the customer", {"role": "assistant", "content": answer})
         yield self._record.event("message", kinds.Message(role="assistant", content=answer))
-        yield self._record.event(
+        yield self._artifact("report", "report", answer)
+        yield self._finish("completed", "the customer was told where the parcel is")
+
+    def _artifact(self, purpose: Any, name: str, content: str) -> RunEvent:
+        self._captured = _digest(content)
+        return self._record.event(
             "artifact.produced",
             kinds.ArtifactProduced(
-                purpose="report",
-                digest=_digest(answer),
-                uri=f"reports/{self._case.ticket_id}.txt",
-                size_bytes=len(answer.encode()),
+                purpose=purpose,
+                digest=self._captured,
+                uri=f"artifacts/{self._case.ticket_id}/{name}",
+                size_bytes=len(content.encode()),
             ),
-            name="report",
+            name=name,
         )
-        yield self._finish("completed", "the customer was told where the parcel is")
 
     def _finish(self, status: Any, summary: str) -> RunEvent:
         return self._record.event("run.finished", kinds.RunFinished(status=status, summary=summary))

@@ -52,5 +52,15 @@ def list_runs(lake: Lake, filters: Filters) -> Iterator[dict[str, Any]]:
     return (dict(zip(result.columns, row, strict=True)) for row in result.rows)
 
 
+def children_of(lake: Lake, run_id: str) -> list[str]:
+    """The ids of the runs that name a run as their parent."""
+    result = query(
+        lake,
+        "SELECT DISTINCT run_id FROM stored_events "
+        f"WHERE parent_run_id = {_quoted(run_id)} ORDER BY run_id",
+    )
+    return [row[0] for row in result.rows]
+
+
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

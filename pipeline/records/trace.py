@@ -2,11 +2,12 @@
 
     decision → the artifacts it rests on → its attempt → earlier attempts, parents → the task
 
-A trace stops at the first hop that does not hold, and says what that costs.
+An artifact is looked for in the decision's own run, in the runs that it goes back to, and in its
+children.  A trace stops at the first hop that does not hold, and says what that costs.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pipeline.errors import UsageError
@@ -22,6 +23,9 @@ _SEALED = "what it says cannot be told without the keys of its class"
 
 ReadRun = Callable[[str], RunView]
 """Reads a run by its id; UsageError if there is none."""
+
+FindChildren = Callable[[str], Iterable[str]]
+"""The ids of the runs that name a run as their parent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +54,20 @@ class _Broken(Exception):
         self.hop = hop
 
 
-def trace(view: RunView, read_run: ReadRun, decision: str | None, now_us: int) -> tuple[Hop, ...]:
+def trace(
+    view: RunView,
+    read_run: ReadRun,
+    decision: str | None,
+    now_us: int,
+    children: FindChildren = lambda run_id: (),
+) -> tuple[Hop, ...]:
     """The hops from a decision (its event id; None: the last of the run) to the task snapshot.
 
     `now_us` tells what has expired from what was removed.  Raises UsageError for an unknown id.
     """
     hops: list[Hop] = []
     try:
-        for hop in _Tracer(view, read_run, now_us).hops(decision):
+        for hop in _Tracer(view, read_run, now_us, children).hops(decision):
             hops.append(hop)
     except _Broken as broken:
         hops.append(broken.hop)
@@ -65,8 +75,11 @@ def trace(view: RunView, read_run: ReadRun, decision: str | None, now_us: int) -
 
 
 class _Tracer:
-    def __init__(self, view: RunView, read_run: ReadRun, now_us: int) -> None:
+    def __init__(
+        self, view: RunView, read_run: ReadRun, now_us: int, children: FindChildren
+    ) -> None:
         self._view, self._read_run, self._now_us = view, read_run, now_us
+        self._children = children
 
     def hops(self, decision_id: str | None) -> Iterator[Hop]:
         decision = self._decision(decision_id)
@@ -105,31 +118,66 @@ class _Tracer:
             yield self._artifact(reference, decision)
 
     def _artifact(self, reference: str, decision: Row) -> Hop:
-        """The artifact that a decision names by digest, name or link."""
-        for event in self._view.events:
-            if event["kind"] == "artifact.produced":
-                self._check_unsealed("artifact", event)
-            body = body_of(event)
-            known = (body.get("digest"), body.get("uri"), event["name"])
-            if event["kind"] != "artifact.produced" or reference not in known:
-                continue
-            if not is_digest(body.get("digest")):
-                hole = "an artifact without a digest: it may have changed since"
-                raise _Broken(self._hole("artifact", hole, "outputs", event["attempt"]))
-            self._check_unaltered(event)
-            return _found("artifact", f"{event['name'] or ''} {body['digest']}".strip(), event)
-        for record in self._view.records:
-            for kept in record["outputs"]:
-                if reference in (kept["digest"], kept["uri"], kept["name"]):
-                    raise _Broken(self._gone("artifact", "outputs", kept, record))
-        hole = f"no artifact of the run answers to {reference}"
+        """The artifact that a decision names by digest, name or link, perhaps with its digest."""
+        perhaps: list[Hop] = []
+        for view in self._near():
+            if (event := _produced(view, reference)) is not None:
+                return self._checked(view, event, reference)
+            for record, kept in _outputs_gone(view):
+                gone = self._gone("artifact", "outputs", kept, record)
+                if _answers(reference, kept["digest"], kept["uri"], kept["name"]):
+                    raise _Broken(gone)
+                if not kept["evidence"]["is_embedded"]:
+                    perhaps.append(replace(gone, detail=f"perhaps one that is gone: {gone.detail}"))
+            perhaps += [
+                _sealed("artifact", event) for event in _artifacts(view) if not event["body"]
+            ]
+        if perhaps:
+            raise _Broken(perhaps[0])
+        hole = f"no artifact of the run or of those around it answers to {reference}"
         raise _Broken(self._hole("artifact", hole, "outputs", decision["attempt"]))
 
-    def _check_unaltered(self, event: Row) -> None:
+    def _checked(self, view: RunView, event: Row, reference: str) -> Hop:
+        self._check_unsealed("artifact", event)
+        digest = body_of(event).get("digest")
+        if not is_digest(digest):
+            hole = "an artifact without a digest: it may have changed since"
+            raise _Broken(self._hole("artifact", hole, "outputs", event["attempt"]))
+        _, is_pinned, wanted = reference.rpartition("@sha256:")
+        if is_pinned and digest != f"sha256:{wanted}":
+            hole = f"the artifact is not the one that the decision names: it is {digest}"
+            raise _Broken(Hop("artifact", hole, False, **_place(event), cost=COSTS["outputs"]))
+        self._check_unaltered(view, event)
+        return _found("artifact", f"{event['name'] or ''} {digest}".strip(), event)
+
+    def _near(self) -> Iterator[RunView]:
+        """The decision's run, those that it goes back to, and its children."""
+        views = {self._view.run_id: self._view}
+        yield self._view
+        wanted = _origins(self._view)
+        while wanted and len(views) < MAX_HOPS:
+            if (view := self._read(wanted.pop(0), views)) is not None:
+                yield view
+                wanted += _origins(view)
+        for run_id in self._children(self._view.run_id):
+            if len(views) < MAX_HOPS and (view := self._read(run_id, views)) is not None:
+                yield view
+
+    def _read(self, run_id: str, views: dict[str, RunView]) -> RunView | None:
+        """A run that was not read yet; None where the lake does not have it."""
+        if run_id in views:
+            return None
+        try:
+            views[run_id] = self._read_run(run_id)
+        except UsageError:
+            return None
+        return views[run_id]
+
+    def _check_unaltered(self, view: RunView, event: Row) -> None:
         """What the record says of the event still is what is stored."""
         if event["body"] is None:
             return
-        for evidence in _evidences(self._view.records):
+        for evidence in _evidences(view.records):
             if evidence["event_id"] == event["event_id"] and evidence["digest"]:
                 if evidence["digest"] == text_digest(event["body"]):
                     continue
@@ -147,7 +195,7 @@ class _Tracer:
             if started is None:
                 hole = self._without_start(view, at)
                 raise _Broken(hole)
-            self._check_unaltered(started)
+            self._check_unaltered(view, started)
             yield _found("attempt", f"attempt {at} of {view.run_id}", started)
             if started["retry_of"] and at > 1 and started["retry_of"] == view.run_id:
                 at -= 1
@@ -179,7 +227,7 @@ class _Tracer:
         for event in view.events:
             if event["kind"] == "task.captured" and event["attempt"] == attempt:
                 self._check_unsealed("task", event)
-                self._check_unaltered(event)
+                self._check_unaltered(view, event)
                 return _found("task", text_digest(event["body"]), event)
         for record in view.records:
             task = record["task"]
@@ -189,8 +237,7 @@ class _Tracer:
 
     def _check_unsealed(self, what: str, event: Row) -> None:
         if event["body"] is None:
-            hole = "its content is sealed, and the keys are not here"
-            raise _Broken(Hop(what, hole, False, **_place(event), cost=_SEALED))
+            raise _Broken(_sealed(what, event))
 
     def _hole(self, what: str, detail: str, row: str, attempt: int) -> Hop:
         if self._view.removals:
@@ -223,6 +270,48 @@ class _Tracer:
             return "its event was erased"
         has_expired = evidence["deadline"].timestamp() * 1e6 <= self._now_us
         return "its event has expired" if has_expired or reasons else "its event was removed"
+
+
+def _artifacts(view: RunView) -> list[Row]:
+    return [event for event in view.events if event["kind"] == "artifact.produced"]
+
+
+def _sealed(what: str, event: Row) -> Hop:
+    hole = "its content is sealed, and the keys are not here"
+    return Hop(what, hole, False, **_place(event), cost=_SEALED)
+
+
+def _produced(view: RunView, reference: str) -> Row | None:
+    """The event of the artifact that a reference means: by its digest rather than by its name."""
+    said = [(event, body_of(event)) for event in _artifacts(view)]
+    exact = (event for event, body in said if body.get("digest") == reference)
+    named = (
+        event
+        for event, body in said
+        if _answers(reference, body.get("digest"), body.get("uri"), event["name"])
+    )
+    return next(exact, None) or next(named, None)
+
+
+def _outputs_gone(view: RunView) -> Iterator[tuple[Row, Row]]:
+    """(record, artifact) of what a record knows and the lake has no more."""
+    known = {event["event_id"] for event in view.events}
+    for record in view.records:
+        for kept in record["outputs"]:
+            if kept["evidence"]["event_id"] not in known:
+                yield record, kept
+
+
+def _answers(reference: str, digest: Any, uri: Any, name: Any) -> bool:
+    bare = reference.rpartition("@sha256:")[0] or reference
+    return reference == digest or bare in (uri, name)
+
+
+def _origins(view: RunView) -> list[str]:
+    """The runs that a run says it goes back to."""
+    starts = [event for event in view.events if event["kind"] == "run.started"]
+    named = [start[column] for start in starts for column in ("retry_of", "parent_run_id")]
+    return list(dict.fromkeys(run_id for run_id in named if run_id))
 
 
 def _found(what: str, detail: str, event: Row) -> Hop:

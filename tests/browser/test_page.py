@@ -114,7 +114,7 @@ def test_a_screen_reader_finds_headings_rows_and_steps(shown: Page) -> None:
     table = [name for role, name in roles if role == "table"]
     assert set(table) == {"What is missing, and what that costs"}
     steps = [name for role, name in roles if role == "DisclosureTriangle"]
-    assert len(steps) == 43
+    assert len(steps) == 44
     assert steps[0].split() == ["Step", "0", "after", "0.00", "s", "run.started"]
 
 

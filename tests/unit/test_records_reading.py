@@ -13,6 +13,7 @@ from run_samples import NOW_US, Ingest, sliced
 from pipeline.errors import LakeError, UsageError
 from pipeline.lake.live import read_lake
 from pipeline.lake.store import Store
+from pipeline.records.listing import children_of
 from pipeline.records.page import page
 from pipeline.records.reading import RunView, read_run
 from pipeline.records.show import WIDTH, run_lines
@@ -73,6 +74,69 @@ def test_a_trace_goes_through_retries_and_parents_to_the_first_task(store: Store
         ("mother", 1),
         ("mother", 1),
     ]
+
+
+REVIEW: list[dict[str, Any]] = [
+    {"kind": "run.started", "body": {"trigger": {"type": "review"}}},
+    {"kind": "decision.made", "body": {"decision": "merge", "artifacts": ["~"]}},
+    {"kind": "run.finished", "body": {"status": "completed"}},
+]
+
+
+def reviewed(store: Store, reference: str, **start: str) -> tuple[Hop, ...]:
+    """The trace of a decision of run `review`; `run` is the run of complete.yaml."""
+    review = [
+        {"run_id": "review", "event_id": f"review-{n}", "sequence": n} | event
+        for n, event in enumerate(copy.deepcopy(REVIEW))
+    ]
+    review[0] |= start
+    review[1]["body"]["artifacts"] = [reference]
+    ours = [{"sequence": n} | event for n, event in enumerate(COMPLETE["events"])]
+    Ingest(store).take_all([*ours, *review])
+    lake = read_lake(store)
+    return trace(
+        read_run(lake, "review"),
+        lambda other: read_run(lake, other),
+        None,
+        NOW_US,
+        lambda run: children_of(lake, run),
+    )
+
+
+PATCH = "sha256:" + "8" * 64
+
+
+@pytest.mark.parametrize("reference", [PATCH, "patch", "patches/1.diff", f"patch@{PATCH}"])
+def test_a_decision_downstream_rests_on_an_artifact_of_its_parent(
+    store: Store, reference: str
+) -> None:
+    hops = reviewed(store, reference, parent_run_id="run")
+    assert outline(hops) == [*WHOLE[:3], *WHOLE[2:]]
+    assert [hop.run_id for hop in hops] == ["review", "run", "review", "run", "run"]
+
+
+def test_an_artifact_with_another_digest_than_the_decision_names_was_altered(store: Store) -> None:
+    last = reviewed(store, f"patch@sha256:{'9' * 64}", parent_run_id="run")[-1]
+    assert (last.what, last.holds, last.event_id) == ("artifact", False, "event-run-11")
+    assert "not the one that the decision names" in last.detail and last.cost
+
+
+def test_a_decision_may_rest_on_an_artifact_of_a_child(store: Store) -> None:
+    ours = [{"sequence": n} | event for n, event in enumerate(COMPLETE["events"])]
+    for event in ours:
+        event |= {"artifact.produced": {"run_id": "child", "parent_run_id": "run"}}.get(
+            event["kind"], {}
+        )
+    Ingest(store).take_all(ours)
+    lake = read_lake(store)
+    assert children_of(lake, "run") == ["child"]
+    view = read_run(lake, "run")
+    alone = trace(view, lambda other: read_run(lake, other), None, NOW_US)
+    assert outline(alone)[-1] == ("artifact", False)
+    hops = trace(
+        view, lambda other: read_run(lake, other), None, NOW_US, lambda run: children_of(lake, run)
+    )
+    assert outline(hops) == WHOLE and hops[1].run_id == "child"
 
 
 BROKEN: list[tuple[dict[str, Any], str]] = [
