@@ -139,6 +139,10 @@ _SENTENCES: dict[int, tuple[str, str, str]] = {
     KafkaError._ALL_BROKERS_DOWN: _AWAY,
     KafkaError._TIMED_OUT: _AWAY,
     KafkaError.REQUEST_TIMED_OUT: _AWAY,
+    # A broker that was just started says so until its partitions have a leader.
+    KafkaError.NOT_LEADER_FOR_PARTITION: _AWAY,
+    KafkaError.LEADER_NOT_AVAILABLE: _AWAY,
+    KafkaError.BROKER_NOT_AVAILABLE: _AWAY,
     KafkaError._RESOLVE: (
         "broker-unknown",
         "the broker's host name cannot be resolved",

@@ -148,9 +148,12 @@ def _masker_for(store: Store, rules: Rules) -> Callable[[Intent], Masker]:
                 code="key-gone",
                 hint="add the key to the ring, or give the slice up: redactory log supersede",
             )
-        ruleset = parse_document(load_ruleset_document(store, intent.ruleset))
         policy = parse_policy(load_policy_document(store, intent.policy))
-        return Masker(Redactor(ruleset, rules.keys.with_current(intent.key_id)), policy)
+        redactor = rules.redactor
+        if (intent.ruleset, intent.key_id) != (redactor.digest, redactor.key_id):
+            ruleset = parse_document(load_ruleset_document(store, intent.ruleset))
+            redactor = Redactor(ruleset, rules.keys.with_current(intent.key_id))
+        return Masker(redactor, policy)
 
     return build
 

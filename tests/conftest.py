@@ -33,14 +33,17 @@ def checkout() -> Path:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(
-    tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]
-) -> Iterator[str]:
+def broker_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the broker of this test session has its data."""
+    return tmp_path_factory.mktemp("broker")
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker_folder: Path, free_port: Callable[[], int]) -> Iterator[str]:
     """Where a real Kafka answers; one per test session, kept for all its tests."""
-    directory = tmp_path_factory.mktemp("broker")
-    running = broker.start(directory, free_port(), print)
+    running = broker.start(broker_folder, free_port(), print)
     yield running.bootstrap
-    broker.stop(directory)
+    broker.stop(broker_folder)
 
 
 @pytest.fixture(scope="session")

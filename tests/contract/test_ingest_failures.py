@@ -150,13 +150,17 @@ mount -t tmpfs -o size=3m tmpfs "$LAKE"
 set +e
 "$@" 2> "$OUT/first.err"; echo $? > "$OUT/first.code"
 set -e
-mount -o remount,size=300m "$LAKE"
+mount -o remount,size=300m,ro "$LAKE"
+set +e
+"$@" 2> "$OUT/locked.err"; echo $? > "$OUT/locked.code"
+set -e
+mount -o remount,rw "$LAKE"
 "$@" 2> "$OUT/second.err"
 cp -r "$LAKE" "$OUT/lake"
 """
 
 
-def test_a_full_disk_stops_it_and_with_space_it_goes_on(
+def test_a_full_or_locked_disk_stops_it_and_with_space_it_goes_on(
     bootstrap: str, make_topic: Callable[..., str], tmp_path: Path, keys: Path
 ) -> None:
     topic, lake = make_topic(), tmp_path / "small"
@@ -177,6 +181,8 @@ def test_a_full_disk_stops_it_and_with_space_it_goes_on(
     assert done.returncode == 0, done.stderr + (tmp_path / "second.err").read_text()
     assert (tmp_path / "first.code").read_text().strip() == "3"
     assert "the lake's disk is full" in (tmp_path / "first.err").read_text()
+    assert (tmp_path / "locked.code").read_text().strip() == "3"
+    assert "read-only file system" in (tmp_path / "locked.err").read_text()
     stored = query(
         tmp_path / "lake", "SELECT count(*) AS n, count(DISTINCT sequence) AS d FROM events"
     )

@@ -98,7 +98,8 @@ class Search:
         return found
 
     def in_folders(self, *folders: Path) -> dict[str, Path]:
-        """Each canary found with a file that holds it; Parquet is also read row by row."""
+        """Each canary found with a file that holds it, in its name too; Parquet is also read row by
+        row."""
         files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
         return {
             secret: file
@@ -110,6 +111,7 @@ class Search:
 
 def _contents(file: Path) -> Iterator[bytes]:
     data = file.read_bytes()
+    yield str(file).encode()
     yield data
     if data.startswith(PARQUET_MAGIC) and data.endswith(PARQUET_MAGIC):
         rows = pq.read_table(io.BytesIO(data), partitioning=None).to_pylist()

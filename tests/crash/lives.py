@@ -1,8 +1,10 @@
 """Workers that die when they are told to: the product's worker with a fault planned into it.
 
-Lives are forked from one server process that has imported everything, so each takes a second.
+Lives are forked from one server process that has imported everything and compiled the rules, so
+each takes a second.
 """
 
+import errno
 import json
 import os
 import signal
@@ -21,13 +23,24 @@ from running import until
 
 from pipeline import faultpoints
 from pipeline.config import IngestConfig
+from pipeline.lake import local
+from pipeline.lake.store import Store, lake_errors
 
 STRUCK = "struck"
 """The file that says that a fault came to pass."""
 
 
+OVERTAKEN = (None, "lost-partition", "taken-over", "not-contiguous")
+"""How a worker may end that slept while another went on."""
+
+UNUSABLE = {"fill": ("no-space",), "lock": ("read-only",)}
+"""How a worker ends that can no more write."""
+
+KEYS = "CRASH_KEYS"
+"""The environment variable that names the key ring of all lives; set before the first begins."""
+
 _SERVER = get_context("forkserver")
-_SERVER.set_forkserver_preload(["pipeline.worker"])
+_SERVER.set_forkserver_preload(["crash.preloaded"])
 
 
 @dataclass
@@ -64,6 +77,12 @@ class Life:
     def error(self) -> str | None:
         """The code of what it ended with; Beam tells the same again in its own words."""
         return next((line["code"] for line in self.said if line["kind"] == "error"), None)
+
+    @property
+    def may_end_by(self) -> tuple[str | None, ...]:
+        """Errors with which it may end."""
+        action = self.fault.action if self.fault else ""
+        return (*OVERTAKEN, *UNUSABLE.get(action, ()))
 
     def end(self) -> None:
         """Asks it to end as a supervisor does, and waits until it has."""
@@ -128,6 +147,35 @@ class _Striking:
                 os.kill(os.getpid(), signal.SIGSTOP)
             case "step":
                 step_clock(self._fault.step_s)
+            case "fill":
+                local._write = _write_on_full_disk
+            case "lock":
+                local._write = local._make_folder = _refuse_writing  # type: ignore[assignment]
+                local.os = _ReadOnly()  # type: ignore[attr-defined]
+                Store.delete = _refuse_deleting  # type: ignore[method-assign]
+
+
+def _write_on_full_disk(path: Path, data: bytes) -> None:
+    path.write_bytes(data[: len(data) // 2])
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _refuse_writing(*_: object) -> None:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def _refuse_deleting(store: Store, key: str) -> None:
+    with lake_errors():
+        _refuse_writing()
+
+
+class _ReadOnly:
+    """`os` where no name can be given."""
+
+    link = staticmethod(_refuse_writing)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
 
 
 def step_clock(step_s: float) -> None:

@@ -1,5 +1,6 @@
 """Kill it anywhere, freeze it anywhere: nothing is lost, doubled or left raw."""
 
+import os
 import re
 import resource
 from collections.abc import Callable, Iterator
@@ -7,18 +8,23 @@ from pathlib import Path
 
 import pytest
 from crash.canaries import Canary, Search, canaries
-from crash.lives import Life
-from crash.matrix import Matrix
+from crash.kafka import Kafka
+from crash.lives import KEYS, Life
+from crash.matrix import note, table
 from crash.schedules import schedule
 from crash.world import World, play
 from running import until
 
 from pipeline.faultpoints import POINTS
 from pipeline.opening import check_start
+from redactors import load_or_create_keys
 
 MakeTopic = Callable[..., str]
 
 SHORT_SEEDS = (12, 31)
+
+SEEDS = range(*map(int, os.environ.get("CRASH_SEEDS", "0-100").split("-")))
+"""Those of the full matrix, for example CRASH_SEEDS=20-30 without the last."""
 
 
 @pytest.fixture(scope="module")
@@ -27,37 +33,58 @@ def thousand() -> list[Canary]:
 
 
 @pytest.fixture(scope="module")
-def matrix(checkout: Path, request: pytest.FixtureRequest) -> Iterator[Matrix]:
-    """Collects the schedules of this session, then writes and prints the table."""
-    collected = Matrix()
-    yield collected
-    table = collected.write(checkout / "benchmarks" / "results" / "crash-matrix.md")
-    request.config.get_terminal_writer().write(f"\n{table}")
+def matrix(checkout: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The file that takes a line of every schedule; at the end the table is made and printed."""
+    lines = checkout / "benchmarks" / "results" / "crash-matrix.jsonl"
+    yield lines
+    text = table(lines)
+    lines.with_suffix(".md").write_text(text)
+    request.config.get_terminal_writer().write(f"\n{text}")
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The key ring of all lives."""
+    path = tmp_path_factory.mktemp("lives") / "keys.json"
+    load_or_create_keys(path)
+    os.environ[KEYS] = str(path)
+    return path
+
+
+@pytest.fixture
+def kafka(broker_folder: Path, bootstrap: str) -> Kafka:
+    return Kafka(broker_folder, bootstrap)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SHORT_SEEDS)
 def test_killed_and_frozen_every_offset_is_there_once_and_nothing_is_raw(
-    seed: int, bootstrap: str, make_topic: MakeTopic, tmp_path: Path, thousand: list[Canary]
+    seed: int,
+    kafka: Kafka,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+    keys: Path,
+    thousand: list[Canary],
 ) -> None:
-    world, verdict = play(schedule(seed, rounds=2), bootstrap, make_topic, tmp_path, thousand)
+    world, verdict = play(schedule(seed, rounds=2), kafka, make_topic, tmp_path, keys, thousand)
     assert verdict.is_good, verdict
     assert world.struck, "a fault came to pass"
 
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_full_matrix(
     seed: int,
-    bootstrap: str,
+    kafka: Kafka,
     make_topic: MakeTopic,
     tmp_path: Path,
+    keys: Path,
     thousand: list[Canary],
-    matrix: Matrix,
+    matrix: Path,
 ) -> None:
-    world, verdict = play(schedule(seed, rounds=4), bootstrap, make_topic, tmp_path, thousand)
-    matrix.add(world, verdict)
+    world, verdict = play(schedule(seed, rounds=4), kafka, make_topic, tmp_path, keys, thousand)
+    note(matrix, seed, world, verdict)
     assert verdict.is_good, verdict
     assert verdict.canaries >= len(thousand), "every canary was sent"
 
@@ -96,9 +123,9 @@ def test_the_search_finds_a_canary_in_every_dress(tmp_path: Path, thousand: list
 
 
 def test_a_worker_that_crashes_leaves_no_core_file(
-    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+    kafka: Kafka, make_topic: MakeTopic, tmp_path: Path, keys: Path
 ) -> None:
-    world = World(bootstrap, make_topic(partitions=2), tmp_path)
+    world = World(kafka, make_topic(partitions=2), tmp_path, keys)
     check_start(world.config(0))
     life = world.begin(0)
     try:

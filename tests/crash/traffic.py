@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from crash.canaries import Canary
 
 from schemas import RunEvent, encode, encode_json
@@ -43,7 +43,7 @@ class Traffic:
     ) -> None:
         self._topic, self._canaries, self._rate = topic, canaries, rate
         self._rng = random.Random(seed)
-        settings = {"bootstrap.servers": bootstrap, "linger.ms": 5}
+        settings = {"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0}
         self._plain = Producer({**settings, "enable.idempotence": True})
         self._transactional = Producer({**settings, "transactional.id": f"{topic}-{seed}"})
         self._over = threading.Event()
@@ -127,10 +127,17 @@ class Traffic:
         for _ in range(TRANSACTION):
             self._send_event(kind, {"n": self._number, "said": "together"}, self._transactional)
         self._transactional.flush(30)
-        if kind == "aborted":
-            self._transactional.abort_transaction()
-        else:
-            self._transactional.commit_transaction()
+        end = (
+            self._transactional.abort_transaction
+            if kind == "aborted"
+            else self._transactional.commit_transaction
+        )
+        while True:  # the broker may be away meanwhile
+            try:
+                return end()
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
 
     def _produce(self, value: bytes, key: bytes, sent: Sent, through: Producer) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
