@@ -115,6 +115,18 @@ def watermarks(
     return found
 
 
+def end_of_partition(
+    bootstrap: str, topic: str, partition: int, config_file: Path | None = None
+) -> int:
+    """The offset that the next record of a partition will get; raises BrokerError."""
+    settings = client_config(bootstrap, config_file, **{"group.id": "redactory-ends"})
+    consumer = Consumer(settings)
+    try:
+        return watermarks(consumer, topic, partition)[1]
+    finally:
+        consumer.close()
+
+
 def broker_error(error: KafkaError | KafkaException, topic: str | None = None) -> BrokerError:
     """The same error in one sentence with what to do; `code` is stable."""
     cause = error if isinstance(error, KafkaError) else _cause(error)

@@ -44,7 +44,10 @@ class Note:
 
 @dataclass(slots=True)
 class RecordedRun:
-    """One attempt at a run, masked; `key_ids` are those its masks may be written under."""
+    """One attempt at a run, masked.
+
+    `key_ids` are those its masks may be written under, `files` those of a lake that hold its rows.
+    """
 
     run_id: str
     attempt: int
@@ -55,6 +58,7 @@ class RecordedRun:
     matching: MatchingPolicy | None = None
     key_ids: tuple[str, ...] = ()
     deadline_us: int | None = None
+    files: frozenset[str] = frozenset()
     status: str = ""
     failed_with: str = ""
 
@@ -168,7 +172,7 @@ class _Fold:
 
     def _given(self, body: Any) -> Mapping[str, Any]:
         if isinstance(body, dict) and "content" in body:
-            return {"content": body["content"], "status": body.get("status", "ok")}
+            return body
         block = self._block(body)
         status = "error" if block.get("is_error") is True else "ok"
         return {"content": block.get("content"), "status": status}
