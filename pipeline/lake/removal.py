@@ -9,7 +9,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -71,13 +71,17 @@ class Remover:
         with_strays: bool,
     ) -> None:
         self._store, self._purpose, self._claim, self._now_us = store, purpose, claim, now_us
-        self._keep_in, self._note, self._with_strays = keep_in, note, with_strays
+        self.keep_in, self._note, self._with_strays = keep_in, note, with_strays
         self._reader = BucketReader(store)
 
-    def preview(self, bucket: Bucket) -> Going:
-        """What `remove` would remove now; changes nothing."""
+    def preview(self, bucket: Bucket, columns: Sequence[str] | None = None) -> Going:
+        """What `remove` would remove now; changes nothing.
+
+        `columns` are those that `keep_in` looks at (None: any).
+        """
         log = BucketLog(self._store, bucket)
-        return self._going(log, log.last_number() + 1, self._read(log, call_off=""))
+        names = None if columns is None else list(dict.fromkeys((*INDEX, *columns)))
+        return self._going(log, log.last_number() + 1, self._read(log, columns=names))
 
     def remove(self, bucket: Bucket) -> Going:
         """Steps 1 to 6; what has gone.
@@ -91,7 +95,7 @@ class Remover:
         # 1
         claim = log.claim(self._purpose, self._claim, self._now_us)
         # 2
-        files, strays = self._read(log, call_off=self._claim)
+        files, strays = self._read(log, call_off=self._claim if self._with_strays else "")
         going = self._going(log, claim.intent.number, (files, strays))
         # 3
         if going.files or going.strays:
@@ -160,9 +164,11 @@ class Remover:
             self.standing(log.bucket),
         )
 
-    def _read(self, log: BucketLog, *, call_off: str) -> tuple[list[LiveFile], list[FileEntry]]:
-        keep = self._keep_in(log.bucket)
-        return self._reader.read(log, keep, with_strays=self._with_strays, call_off=call_off)
+    def _read(
+        self, log: BucketLog, *, columns: Sequence[str] | None = None, call_off: str = ""
+    ) -> tuple[list[LiveFile], list[FileEntry]]:
+        keep, strays = self.keep_in(log.bucket), self._with_strays
+        return self._reader.read(log, keep, columns=columns, with_strays=strays, call_off=call_off)
 
     def _publish_kept(
         self, bucket: Bucket, claim: Claim, files: list[LiveFile]

@@ -28,7 +28,7 @@ from pipeline.lake.parquet import from_parquet
 from pipeline.lake.removal import Flags, Going, Keep, Remover
 from pipeline.lake.store import Store
 from pipeline.retention.copies import read_copies
-from pipeline.retention.holds import read_holds
+from pipeline.retention.holds import HoldBook
 from pipeline.retention.ledger import BucketReceipt, BucketTask, Failure, Ledger, Receipt
 from pipeline.retention.sweep import bucket_receipt, settle, task_of
 from pipeline.retention.tombstones import entomb, write_tombstone
@@ -185,8 +185,10 @@ class Eraser:
     def _remover(self, pseudonyms: Sequence[str], now_us: int, *, holding: bool = True) -> Remover:
         """Removes the rows that name the subject, but for those that are held."""
 
+        book = HoldBook(self.store)
+
         def keep_in(bucket: Bucket) -> Keep:
-            held = read_holds(self.store).keep_in(bucket) if holding else None
+            held = book.read().keep_in(bucket) if holding else None
 
             def keep(rows: pa.Table) -> Flags:
                 kept: Flags = ~rows_naming(rows, pseudonyms)

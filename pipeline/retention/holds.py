@@ -25,6 +25,10 @@ _TIMES: Final = ("occurred_at", "started_at", "ingested_at")
 """The columns, in order of preference, that say when a row's subject matter took place."""
 
 
+COLUMNS: Final = ("run_id", "subjects", *_TIMES)
+"""The columns that holds ask about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Rows that meet every condition given; a condition left empty holds for all.
@@ -90,13 +94,25 @@ class Holds:
         return lambda rows: np.logical_or.reduce([hold.flags(rows) for hold in concerned])
 
 
+class HoldBook:
+    """The holds of a lake, for somebody who asks often: each entry is read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._entries = store, list[Hold]()
+
+    def read(self) -> Holds:
+        """The holds that were added and not released, up to this moment."""
+        log, known = NumberedLog(self._store, HOLDS), len(self._entries)
+        for number in range(known + 1, log.last_number(known + 1) + 1):
+            self._entries.append(decode(Hold, self._store.get(log.key(number, "commit"))))
+        released = {hold.releases for hold in self._entries}
+        active = [h for h in self._entries if h.releases is None and h.number not in released]
+        return Holds(tuple(active))
+
+
 def read_holds(store: Store) -> Holds:
     """The holds that were added and not released."""
-    log = NumberedLog(store, HOLDS)
-    numbers = range(1, log.last_number(1) + 1)
-    every = [decode(Hold, store.get(log.key(number, "commit"))) for number in numbers]
-    released = {hold.releases for hold in every}
-    return Holds(tuple(h for h in every if h.releases is None and h.number not in released))
+    return HoldBook(store).read()
 
 
 def add_hold(

@@ -10,7 +10,7 @@ from pipeline.lake.layout import Bucket
 from pipeline.lake.removal import Going, Remover
 from pipeline.lake.store import Store
 from pipeline.retention.copies import read_copies
-from pipeline.retention.holds import Holds
+from pipeline.retention.holds import COLUMNS, Holds
 from pipeline.retention.plan import BucketFacts, Facts, UnfinishedFile
 from pipeline.retention.policy import bucket_name
 
@@ -54,7 +54,9 @@ def survey(store: Store, now_us: int, holds: Holds) -> Facts:
         note=lambda going: None,
         with_strays=True,
     )
-    buckets = tuple(_facts(looking.preview(bucket)) for bucket in ended_buckets(store, now_us))
+    buckets = tuple(
+        _facts(looking.preview(bucket, COLUMNS)) for bucket in ended_buckets(store, now_us)
+    )
     return Facts(buckets, tuple(unfinished_files(store, now_us)), holds.active, read_copies(store))
 
 

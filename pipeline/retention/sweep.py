@@ -21,12 +21,12 @@ from pipeline.errors import LakeError, LostPartition, PipelineError
 from pipeline.lake.commits import system_clock_us
 from pipeline.lake.layout import Bucket, parse_bucket
 from pipeline.lake.moving import PURPOSE as SHORTENING
-from pipeline.lake.removal import Going, Keep, Remover
+from pipeline.lake.removal import Going, Remover
 from pipeline.lake.rewriting import BucketLog
 from pipeline.lake.store import VERSIONED, VERSIONED_HINT, Store
 from pipeline.lake.sweeping import Rewriter
 from pipeline.retention.copies import Copier, Copy, read_copies
-from pipeline.retention.holds import read_holds
+from pipeline.retention.holds import COLUMNS, HoldBook, read_holds
 from pipeline.retention.ledger import (
     BucketReceipt,
     BucketTask,
@@ -127,10 +127,10 @@ class Sweeper:
         if next(iter(self.store.walk(bucket.folder)), None) is None:
             self.store.remove_empty(bucket.folder)
             return False
-        if self._kept_in(bucket) is None:
+        if remover.keep_in(bucket) is None:
             return True
         try:
-            going = remover.preview(bucket)
+            going = remover.preview(bucket, COLUMNS)
         except LakeError:
             return True  # it fails again in its turn, and is noted then
         return bool(going.files or going.strays or going.came_back)
@@ -157,19 +157,17 @@ class Sweeper:
         )
 
     def _remover(self, now_us: int) -> Remover:
+        # Asked anew for each bucket: a hold counts from the moment it is added.
+        book = HoldBook(self.store)
         return Remover(
             self.store,
             purpose=PURPOSE,
             claim=self.claim,
             now_us=now_us,
-            keep_in=self._kept_in,
+            keep_in=lambda bucket: book.read().keep_in(bucket),
             note=self._note,
             with_strays=True,
         )
-
-    def _kept_in(self, bucket: Bucket) -> Keep | None:
-        # Read anew for each bucket: a hold counts from the moment it is added.
-        return read_holds(self.store).keep_in(bucket)
 
     def _note(self, going: Going) -> None:
         write_tombstone(self.store, entomb(going, PURPOSE, self.clock_us(), self.keys))

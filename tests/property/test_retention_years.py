@@ -26,7 +26,7 @@ from pipeline.lake.live import read_lake
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
 from pipeline.lake.verify import Checks, verify
-from pipeline.retention.holds import Rows, add_hold, read_holds, release_hold
+from pipeline.retention.holds import HoldBook, Rows, add_hold, release_hold
 from pipeline.retention.ledger import Ledger
 from pipeline.retention.policy import DAY_US, HOUR_US, Policy
 from pipeline.retention.shorten import Shortener
@@ -80,10 +80,14 @@ class World:
     runs: dict[int, str] = field(default_factory=dict)
     classes: dict[int, str] = field(default_factory=dict)
     alive: set[int] = field(default_factory=set)
+    book: HoldBook = field(init=False)
     crashes: int = 0
     shortened: int = 0
     seen_us: int = START_US
     read: dict[Path, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.book = HoldBook(self.store)
 
     def write(self, count: int) -> None:
         """One slice; a row whose bucket has ended is refused, as the masker would."""
@@ -185,7 +189,7 @@ class World:
         """The rows that a hold in force names, of those that were here at the last look."""
         return {
             offset
-            for hold in read_holds(self.store).active
+            for hold in self.book.read().active
             for offset in self.alive
             if (not hold.runs or self.runs[offset] in hold.runs)
             and (not hold.classes or self.classes[offset] in hold.classes)
@@ -237,7 +241,7 @@ def live_through(world: World, step_us: int, *, writes: float, changes: float) -
             run = f"run-{world.random.randrange(7)}"
             name = world.random.choice([(), ("debug",), ("default",)])
             add_hold(world.store, Rows(runs=(run,), classes=name), now_us=world.now_us, **about)
-        elif drawn < 0.05 and (active := read_holds(world.store).active):
+        elif drawn < 0.05 and (active := world.book.read().active):
             number = world.random.choice(active).number
             release_hold(world.store, number, now_us=world.now_us, by="tester", reason="closed")
         elif drawn < 0.07:
