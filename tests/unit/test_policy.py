@@ -1,10 +1,12 @@
 """Retention policy: what a class means, and what a bad policy file is told."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from pipeline.errors import LogError, UsageError
+from pipeline.lake.layout import Bucket
 from pipeline.retention.policy import DAY_US, HOUR_US, load_policy, parse_policy
 
 NOW_US = 1_772_366_400_000_000  # 2026-03-01T12:00:00Z
@@ -40,6 +42,30 @@ def test_a_leap_day_is_a_bucket_like_any_other() -> None:
     assert placed.expires == "2028-03-01T00"
     placed = load_policy().place(last_of_january_2028 - DAY_US, None, None, last_of_january_2028)
     assert placed.expires == "2028-02-29T00"
+
+
+# In New York: the hour that is skipped, the hour that comes twice; and two ends of a year.
+HOURS = ("2026-03-08T07", "2026-11-01T05", "2026-11-01T06", "2026-12-31T23", "2028-12-31T23")
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Chatham", "UTC"])
+@pytest.mark.parametrize("hour", HOURS)
+def test_an_hour_is_one_bucket_whatever_the_clocks_on_the_wall_do(
+    hour: str, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        start_us = Bucket("events", "debug", hour).starts_us
+        occurred_us = start_us - 3 * DAY_US
+        for later_us in (0, HOUR_US - 1):
+            placed = load_policy().place(occurred_us + later_us, None, "debug", occurred_us)
+            assert (placed.deadline_us, placed.expires) == (start_us + later_us, hour)
+        following = load_policy().place(occurred_us + HOUR_US, None, "debug", occurred_us)
+        assert Bucket("events", "debug", following.expires).starts_us == start_us + HOUR_US
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_retention_counts_from_the_import_where_there_was_one() -> None:
@@ -118,6 +144,14 @@ def test_a_bad_policy_file_is_refused_by_file_and_line(
         load_policy(path)
     assert place in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_the_policy_that_the_documentation_shows_is_one(checkout: Path, tmp_path: Path) -> None:
+    text = (checkout / "docs" / "retention.md").read_text()
+    file = tmp_path / "retention.yaml"
+    file.write_text(text.partition("```yaml\n")[2].partition("```")[0])
+    policy = load_policy(file)
+    assert set(policy.classes) == {"debug", "default", "legal", "secret"} and policy.rules
 
 
 def test_a_policy_file_of_ones_own_is_used(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -16,7 +17,7 @@ from pipeline import faultpoints
 from pipeline.errors import LakeError, UsageError
 from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.datasets import dataset
-from pipeline.lake.keystore import ENVIRONMENT, DirectoryKeyStore
+from pipeline.lake.keystore import ENVIRONMENT, SERVICE, DirectoryKeyStore
 from pipeline.lake.layout import Bucket, new_claim
 from pipeline.lake.live import read_lake
 from pipeline.lake.parquet import from_parquet
@@ -25,10 +26,13 @@ from pipeline.lake.sealing import SEALED
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
 from pipeline.lake.verify import Checks, verify
+from pipeline.retention.erase import Eraser
 from pipeline.retention.holds import Rows, add_hold
 from pipeline.retention.ledger import Receipt
 from pipeline.retention.sweep import Sweeper
 from pipeline.slices import MaskedSlice, Part
+from redactors import KeyRing
+from redactors.masks import SUBJECT_LABEL, Masks
 
 NEXT = "2026-10-22T00"
 EVENTS = Bucket("events", "default", BUCKET)
@@ -60,8 +64,11 @@ def _no_faults_left() -> object:
     faultpoints.install(None)
 
 
-def write(store: Store, start: int, end: int, bucket: str = BUCKET, *, sealed: bool = True) -> None:
-    table = rows(range(start, end), body=json.dumps({"text": CANARY if sealed else "open"}))
+def write(
+    store: Store, start: int, end: int, bucket: str = BUCKET, *, sealed: bool = True, **more: Any
+) -> None:
+    body = json.dumps({"text": CANARY if sealed else "open"})
+    table = rows(range(start, end), body=body, **more)
     if sealed:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), SEALED: b""})
     part = Part("events", "default", bucket, table)
@@ -193,3 +200,61 @@ def test_rows_that_are_to_be_sealed_stay_so_through_arrow(store: Store) -> None:
     assert pa.concat_tables([table, table]).filter(pa.array([True] * 6)).schema.metadata == {
         SEALED: b""
     }
+
+
+def class_folder(keys: Path) -> Path:
+    (found,) = keys.glob("*/default")
+    return found
+
+
+def test_a_group_that_is_let_into_the_folder_of_a_class_may_read_what_comes_later(
+    store: Store, keys: Path
+) -> None:
+    for folder in (class_folder(keys), class_folder(keys) / "events"):
+        folder.chmod(0o750)
+    before = set(files_below(keys))
+    write(store, 12, 15, "2026-10-23T00")
+    (added,) = set(files_below(keys)) - before
+    assert stat.S_IMODE(added.stat().st_mode) == 0o640
+    assert stat.S_IMODE(added.parent.stat().st_mode) == 0o750
+    assert {stat.S_IMODE(path.stat().st_mode) for path in before} == {0o600}
+
+
+def test_no_key_is_put_where_anybody_may_look(store: Store, keys: Path) -> None:
+    keys.chmod(0o705)
+    with pytest.raises(LakeError) as caught:
+        write(store, 12, 15)
+    assert caught.value.code == "key-store-owner"
+
+
+def test_whoever_may_not_have_the_keys_reads_the_open_columns(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path) -> bytes:
+        raise PermissionError(13, "no")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert bodies(store) == {n: None if n < 9 else "open" for n in range(12)}
+
+
+def test_an_unknown_key_service_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SERVICE, "nobody")
+    with pytest.raises(UsageError):
+        Store.open(store.location)
+
+
+def test_an_erasure_destroys_no_key_but_those_of_the_files_it_removes(
+    store: Store, keys: Path
+) -> None:
+    """Another writer of the bucket keeps the keys of its file before the file is there."""
+    folder = class_folder(keys) / "events" / BUCKET
+    (folder / "coming").write_text("{}")
+    ring = KeyRing.generate()
+    name = Masks([SUBJECT_LABEL], ring).hashed(SUBJECT_LABEL, b"ann")
+    write(store, 12, 13, subjects=[name])
+    eraser = Eraser(store, new_claim(), "tester", lambda: NOW_US, ring)
+    receipt = eraser.erase(["ann"], "asked for")
+    assert receipt is not None and receipt.is_complete
+    assert (folder / "coming").exists() and len(files_below(folder)) == 2
+    sweep(store)
+    assert not files_below(folder)
