@@ -64,7 +64,7 @@ def compact(
     ] = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Merge the small files of each bucket into one with the same rows."""
+    """Merge the small files of each bucket into few with the same rows."""
     from pipeline.lake.commits import system_clock_us
     from pipeline.lake.layout import new_claim
     from pipeline.lake.live import open_lake
@@ -73,7 +73,7 @@ def compact(
     found = open_lake(lake)
     rewriter = Rewriter(found.store, new_claim(), system_clock_us())
     done = [rewriter.compact(bucket) for bucket in crowded_buckets(found, files)]
-    merged = sum(len(rewrite.removed) for rewrite in done)
+    merged = sum(len(rewrite.removed) for rewrites in done for rewrite in rewrites)
     if as_json:
         typer.echo(json.dumps({"buckets": len(done), "files": merged}))
     else:

@@ -21,6 +21,12 @@ say in which group it is."""
 BLOOM_COLUMN = "run_id"
 _FALSE_POSITIVES = 0.01
 
+_STATISTICS = frozenset(
+    {*SORT_KEYS, "first_offset", "last_offset", "occurred_at", "ingested_at", "deadline"}
+)
+"""Columns by which row groups are told apart.  Of others a footer, which every reader of a file
+reads whole, would only grow."""
+
 _NO_DICTIONARY = frozenset({"event_id", "body", "kafka_offset", "sequence", "occurred_at"})
 """Columns (nearly) without repeats: a dictionary would only cost."""
 
@@ -28,8 +34,9 @@ _NO_DICTIONARY = frozenset({"event_id", "body", "kafka_offset", "sequence", "occ
 def to_parquet(rows: pa.Table, seal: Seal | None = None) -> bytes:
     """A Parquet file of `rows`, sorted; zstd, statistics, bloom filter on `run_id`.
 
-    With `seal`, for rows that are to be sealed, the content columns are encrypted and the file says
-    where its keys are.
+    The footer leaves Arrow's own schema out: the types follow from those of Parquet.  With `seal`,
+    for rows that are to be sealed, the content columns are encrypted and the file says where its
+    keys are.
     """
     keys = [name for name in SORT_KEYS if name in rows.schema.names]
     rows = rows.sort_by([(name, "ascending") for name in keys]).combine_chunks()
@@ -39,21 +46,27 @@ def to_parquet(rows: pa.Table, seal: Seal | None = None) -> bytes:
         reference = seal.reference.encode() if seal else b""
         rows = rows.replace_schema_metadata({**(rows.schema.metadata or {}), SEALED: reference})
     sink = io.BytesIO()
-    pq.write_table(
-        rows,
+    with pq.ParquetWriter(
         sink,
+        rows.schema,
+        store_schema=False,
         encryption_properties=seal.properties(_leaves(rows.schema)) if seal else None,
         compression="zstd",
         use_dictionary=_dictionary_columns(rows.schema),  # type: ignore[arg-type]  # stubs lag
-        write_statistics=True,
+        write_statistics=[name for name in rows.schema.names if name in _STATISTICS],
         sorting_columns=pq.SortingColumn.from_ordering(
             rows.schema, [(name, "ascending") for name in keys]
         ),
         bloom_filter_options=(
             {BLOOM_COLUMN: {"ndv": _distinct(rows), "fpp": _FALSE_POSITIVES}} if bloom else None
         ),
-        row_group_size=max(1, rows.num_rows * ROW_GROUP_BYTES // max(rows.nbytes, 1)),
-    )
+    ) as writer:
+        size = max(1, rows.num_rows * ROW_GROUP_BYTES // max(rows.nbytes, 1))
+        writer.write_table(rows, row_group_size=size)
+        metadata = rows.schema.metadata or {}
+        writer.add_key_value_metadata(
+            {name.decode(): text.decode() for name, text in metadata.items()}
+        )
     return sink.getvalue()
 
 

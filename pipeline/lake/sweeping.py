@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import accumulate
 
 from pipeline.lake.entries import FileEntry, Rewrite
 from pipeline.lake.layout import Bucket, parse_bucket, parse_rewritten
@@ -10,6 +11,9 @@ from pipeline.lake.parquet import from_parquet, join_rows
 from pipeline.lake.rewriting import BucketLog
 from pipeline.lake.store import Store
 from pipeline.lake.writer import NewFile, publish_files
+
+MERGED_BYTES = 128 << 20
+"""Size of a merged file, about: one at a time is made in memory.  Files of half of it stay."""
 
 ABANDONED_US = 6 * 3_600_000_000
 """Age from which an unfinished rewrite counts as given up."""
@@ -23,11 +27,17 @@ class Rewriter:
     claim: str
     now_us: int
 
-    def compact(self, bucket: Bucket) -> Rewrite:
-        """Replaces the live files of a bucket by one with the same rows."""
+    def compact(self, bucket: Bucket) -> tuple[Rewrite, ...]:
+        """Replaces the small live files of a bucket by one with the same rows, or by several."""
+        done = [self._merge(bucket)]
+        while len(_to_merge(read_lake(self.store), bucket)) > 1:
+            done.append(self._merge(bucket))
+        return tuple(done)
+
+    def _merge(self, bucket: Bucket) -> Rewrite:
         log = BucketLog(self.store, bucket)
         claim = log.claim("compact", self.claim, self.now_us)
-        live = _live_in(read_lake(self.store), bucket)
+        live = _to_merge(read_lake(self.store), bucket)
         if len(live) < 2:
             return log.finish(claim, [], [])
         rows = join_rows(
@@ -56,14 +66,25 @@ class Rewriter:
 
 
 def crowded_buckets(lake: Lake, files: int) -> tuple[Bucket, ...]:
-    """The buckets with at least `files` live files, sorted."""
+    """The buckets with at least `files` small live files, sorted."""
     crowd = Counter(
-        parse_bucket(file.path) for table_files in lake.files.values() for file in table_files
+        parse_bucket(file.path)
+        for table_files in lake.files.values()
+        for file in table_files
+        if _is_small(file)
     )
     return tuple(
         sorted(bucket for bucket, count in crowd.items() if bucket is not None and count >= files)
     )
 
 
-def _live_in(lake: Lake, bucket: Bucket) -> list[FileEntry]:
-    return [file for file in lake.files[bucket.table] if parse_bucket(file.path) == bucket]
+def _to_merge(lake: Lake, bucket: Bucket) -> list[FileEntry]:
+    """The first small live files of a bucket, as many as make one."""
+    live = [file for file in lake.files[bucket.table] if parse_bucket(file.path) == bucket]
+    small = list(filter(_is_small, live))
+    sizes = accumulate(file.size_bytes for file in small)
+    return [file for file, size in zip(small, sizes, strict=True) if size <= MERGED_BYTES]
+
+
+def _is_small(file: FileEntry) -> bool:
+    return file.size_bytes < MERGED_BYTES // 2

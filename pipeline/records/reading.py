@@ -4,7 +4,7 @@ Where the log says which slice a file came from, files of other offsets are not 
 others only the row groups whose statistics admit the run are looked at, `run_id` first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,9 @@ from pipeline.lake.store import VERIFY_HINT, Store, lake_errors
 from pipeline.retention.tombstones import Tombstone
 
 _READERS: Final = 8
+
+_TAIL: Final = 8
+"""Bytes at the end of a Parquet file: the length of its footer, and the format's name."""
 
 _SEALED_AWAY: Final[Mapping[str, Any]] = {"body": None, "redactions": []}
 
@@ -118,18 +121,9 @@ def _rows_of(store: Store, files: Iterable[FileEntry], run_id: str) -> tuple[lis
 def _rows_in(store: Store, file: FileEntry, run_id: str) -> tuple[list[Row], int]:
     with lake_errors(), _Counted.open(store, file.path) as source:
         try:
-            keys = store.bucket_keys
-            is_open = not file.sealed or has_keys(keys, file.sealed)
-            parquet = pq.ParquetFile(
-                _as_arrow(source),
-                pre_buffer=False,
-                decryption_properties=unsealing(keys) if file.sealed and is_open else None,
-            )
-            rows: list[Row] = [
-                {**({} if is_open else _SEALED_AWAY), **row, "file": file.path}
-                for group in _groups(parquet.metadata, run_id)
-                for row in _rows_in_group(parquet, group, run_id, is_open=is_open)
-            ]
+            metadata = _metadata(source, file)
+            groups = list(_groups(metadata, run_id))
+            rows = list(_rows_in_groups(store, file, source, metadata, groups, run_id))
         except pa.ArrowException as error:
             raise LakeError(
                 f"{file.path} cannot be read", code="file-unreadable", hint=VERIFY_HINT
@@ -137,19 +131,49 @@ def _rows_in(store: Store, file: FileEntry, run_id: str) -> tuple[list[Row], int
     return rows, source.bytes_read
 
 
-def _as_arrow(source: Any) -> pa.NativeFile:
-    return pa.PythonFile(source, mode="r")
+def _metadata(source: "_Counted", file: FileEntry) -> pq.FileMetaData:
+    """The footer, and not a byte more: Arrow would read the last 64 KB first."""
+    source.seek(max(0, file.size_bytes - _TAIL))
+    tail = source.read(_TAIL)
+    source.seek(max(0, file.size_bytes - _TAIL - int.from_bytes(tail[:4], "little")))
+    footer = source.read(file.size_bytes - source.tell())
+    return pq.read_metadata(pa.BufferReader(footer))
 
 
 def _groups(metadata: pq.FileMetaData, run_id: str) -> Iterator[int]:
     """The row groups whose statistics admit the run."""
-    names = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
-    column = names.index("run_id")
+    columns = range(metadata.num_columns)
+    column = next(index for index in columns if metadata.schema.column(index).path == "run_id")
     for group in range(metadata.num_row_groups):
         statistics: Any = metadata.row_group(group).column(column).statistics
         is_told = statistics is not None and statistics.has_min_max
         if not is_told or statistics.min <= run_id <= statistics.max:
             yield group
+
+
+def _rows_in_groups(
+    store: Store,
+    file: FileEntry,
+    source: "_Counted",
+    metadata: pq.FileMetaData,
+    groups: Sequence[int],
+    run_id: str,
+) -> Iterator[Row]:
+    if not groups:
+        return
+    is_open = not file.sealed or has_keys(store.bucket_keys, file.sealed)
+    parquet = pq.ParquetFile(
+        _as_arrow(source),
+        metadata=None if file.sealed else metadata,
+        decryption_properties=unsealing(store.bucket_keys) if file.sealed and is_open else None,
+    )
+    for group in groups:
+        for row in _rows_in_group(parquet, group, run_id, is_open=is_open):
+            yield {**({} if is_open else _SEALED_AWAY), **row, "file": file.path}
+
+
+def _as_arrow(source: Any) -> pa.NativeFile:
+    return pa.PythonFile(source, mode="r")
 
 
 def _rows_in_group(

@@ -8,6 +8,7 @@ from lake_samples import BUCKET, NOW_US, ingest, masked_slice, now, sweep
 
 from pipeline import faultpoints
 from pipeline.errors import LostPartition
+from pipeline.lake import sweeping
 from pipeline.lake.checkpoints import truncate, write_checkpoint
 from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.layout import Bucket, new_claim
@@ -15,7 +16,7 @@ from pipeline.lake.live import read_lake
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.parquet import from_parquet
 from pipeline.lake.store import Store
-from pipeline.lake.sweeping import ABANDONED_US, Rewriter
+from pipeline.lake.sweeping import ABANDONED_US, Rewriter, crowded_buckets
 from pipeline.slices import Gap
 
 DAY = Bucket("events", "default", BUCKET)
@@ -57,12 +58,25 @@ def live_offsets(store: Store) -> list[int]:
 def test_compaction_leaves_one_sorted_file_with_the_same_rows(store: Store) -> None:
     for start in (0, 4, 8):
         ingest(store, masked_slice(start, start + 4))
-    rewrite = rewriter(store).compact(DAY)
+    (rewrite,) = rewriter(store).compact(DAY)
     assert [len(rewrite.removed), len(rewrite.added)] == [3, 1]
     assert live_offsets(store) == list(range(12))
     runs = from_parquet(store.get(rewrite.added[0].path))["run_id"].to_pylist()
     assert runs == sorted(map(str, runs))
     assert [item.key for item in store.walk("events")] == [rewrite.added[0].path]
+
+
+def test_compaction_stops_a_file_where_it_is_large_enough(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for start in range(0, 20, 4):
+        ingest(store, masked_slice(start, start + 4))
+    sizes = [file.size_bytes for file in read_lake(store).files["events"]]
+    monkeypatch.setattr(sweeping, "MERGED_BYTES", 2 * max(sizes) + 1)
+    rewrites = rewriter(store).compact(DAY)
+    assert [len(rewrite.removed) for rewrite in rewrites] == [2, 2]
+    assert live_offsets(store) == list(range(20))
+    assert crowded_buckets(read_lake(store), 2) == ()
 
 
 def test_a_compactor_that_was_overtaken_before_its_claim_plans_anew(store: Store) -> None:
