@@ -38,6 +38,7 @@ MAX_DEPTH: Final = 16
 MAX_LOOKS: Final = 8
 """How often a text is looked at again after masking, before it is masked whole."""
 
+_CELL: Final = tuple.__new__  # a cell made without a call of Python's: every text is one
 _OPENERS: Final = "{[ \t\r\n"  # what a text that is a document starts with
 
 
@@ -150,11 +151,11 @@ class Examination:
     ) -> dict[int, str]:
         """Looks at keys and `open_leaves`; adds to `edited` and `looking`, returns the new keys."""
         if self._compiled.recognizers is None:
-            cells = [Cell(leaf.name, leaf.text) for leaf in open_leaves]
+            cells = [_CELL(Cell, (leaf.name, leaf.text, None)) for leaf in open_leaves]
         else:
             cells = [Cell(e.name, e.text, self._path(e, depth)) for e in open_leaves]
-        keys = list(dict.fromkeys([leaf.key for leaf in leaves if leaf.key]))
-        found = self._finder.find([*cells, *[Cell("", key) for key in keys]])
+        keys = list({leaf.key: None for leaf in leaves if leaf.key})
+        found = self._finder.find(cells + [_CELL(Cell, ("", key, None)) for key in keys])
         if not found:
             return {}
         of_keys = {key: found[i] for i, key in enumerate(keys, len(cells)) if i in found}

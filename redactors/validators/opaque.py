@@ -1,19 +1,18 @@
 """Opaque tokens: text that looks drawn at random rather than written."""
 
+import re
 from itertools import pairwise
 from typing import Final
-
-import re2
 
 from redactors.validators.letters import wordlikeness
 from redactors.validators.real import real
 
-_CHUNK: Final = re2.compile(r"[A-Za-z0-9]+")
-_RUN: Final = re2.compile(r"[A-Za-z]+|[0-9]+")
-_UUID: Final = re2.compile(r"(?i)^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-_SERIAL: Final = re2.compile(r"^[A-Za-z0-9]{4,16}(?:-[A-Za-z0-9]{4,16}){3,8}$")
-_HEX: Final = re2.compile(r"^[0-9a-fA-F]+$")
-_DATE: Final = re2.compile(r"(?:19|20)\d\d-?[01]\d-?[0-3]\d")
+_CHUNK: Final = re.compile(r"[A-Za-z0-9]++")
+_RUN: Final = re.compile(r"[A-Za-z]++|[0-9]++")
+_UUID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_SERIAL: Final = re.compile(r"[A-Za-z0-9]{4,16}+(?:-[A-Za-z0-9]{4,16}+){3,8}+")
+_HEX: Final = re.compile(r"[0-9a-fA-F]++")
+_DATE: Final = re.compile(r"(?:19|20)[0-9][0-9]-?[01][0-9]-?[0-3][0-9]")
 
 
 def opaque(text: str) -> bool:
@@ -30,12 +29,12 @@ def opaque(text: str) -> bool:
 
 def is_uuid(text: str) -> bool:
     """Whether `text` has the grammar of a UUID (RFC 9562)."""
-    return _UUID.search(text) is not None
+    return _UUID.fullmatch(text) is not None
 
 
 def _is_serial(text: str) -> bool:
     """Groups of capitals and digits, as in license keys: `AB12-CD34-EF56-GH78`."""
-    if _SERIAL.search(text) is None or sum(c.isdecimal() for c in text) < 4:
+    if _SERIAL.fullmatch(text) is None or sum(c.isdecimal() for c in text) < 4:
         return False
     return not any(group.isalpha() and wordlikeness(group) > 0.2 for group in text.split("-"))
 
@@ -47,7 +46,7 @@ def _random(chunk: str) -> bool:
     letters = "".join(run for run in runs if run[0].isalpha())
     if not letters:
         return False
-    if _HEX.search(chunk) and len(chunk) >= (24 if len(letters) == len(chunk) else 16):
+    if _HEX.fullmatch(chunk) and len(chunk) >= (24 if len(letters) == len(chunk) else 16):
         return True
     if len(letters) == len(chunk):
         return len(chunk) >= 8 and _random_letters(letters)
