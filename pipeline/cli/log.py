@@ -85,9 +85,15 @@ def truncate(
     lake: Lake,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Sum each partition's log up in a checkpoint and delete the entries below it."""
-    from pipeline.lake.checkpoints import cut_all
-    from pipeline.lake.store import Store
+    """Sum each partition's log up in a checkpoint and delete the entries below it.
 
-    deleted = cut_all(Store.open(lake))
+    What was done to buckets of which nothing is left is summed up as well; receipts stay.
+    """
+    from pipeline.lake.checkpoints import cut_all
+    from pipeline.lake.commits import system_clock_us
+    from pipeline.lake.store import Store
+    from pipeline.retention.cutting import cut_rewrites
+
+    store = Store.open(lake)
+    deleted = cut_all(store) + cut_rewrites(store, system_clock_us())
     typer.echo(json.dumps({"deleted": deleted}) if as_json else f"deleted {deleted} log entries")

@@ -162,6 +162,20 @@ class Rewrite:
     format: int = FORMAT
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What the rewrites 1 to `number` of a bucket came to, in which nothing is left: those of
+    `finished` were not abandoned.  `last_digest` is that of commit `number`."""
+
+    table: Table
+    retention_class: str
+    expires: str
+    number: int
+    finished: tuple[int, ...]
+    last_digest: str
+    format: int = FORMAT
+
+
 _SHARED = (
     "topic", "topic_id", "partition", "start", "end", "now_us", "ruleset", "policy", "key_id"
 )  # fmt: skip
@@ -189,10 +203,10 @@ def digest(document: bytes) -> str:
     return hashlib.sha256(document).hexdigest()
 
 
-Entry = Intent | Commit | Checkpoint | RewriteIntent | Rewrite
-_Entry = TypeVar("_Entry", Intent, Commit, Checkpoint, RewriteIntent, Rewrite)
+Entry = Intent | Commit | Checkpoint | RewriteIntent | Rewrite | Cut
+_Entry = TypeVar("_Entry", Intent, Commit, Checkpoint, RewriteIntent, Rewrite, Cut)
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {
-    kind: TypeAdapter(kind) for kind in (Intent, Commit, Checkpoint, RewriteIntent, Rewrite)
+    kind: TypeAdapter(kind) for kind in (Intent, Commit, Checkpoint, RewriteIntent, Rewrite, Cut)
 }
 
 

@@ -78,9 +78,27 @@ def read_histories(
 
 
 def read_rewrites(store: Store) -> tuple[Rewrite, ...]:
-    """Every finished rewrite of every bucket, those of one bucket in order."""
-    documents = read_documents(store, layout.REWRITES, ".commit")
+    """Every finished rewrite of every bucket, those of one bucket in order.
+
+    Those that were summed up are not among them: nothing they did matters any more.
+    """
+    try:
+        documents = read_documents(store, layout.REWRITES, ".commit")
+    except LakeError as error:
+        if error.code != "missing":
+            raise
+        documents = read_documents(store, layout.REWRITES, ".commit")  # cut while they were read
     return tuple(decode(Rewrite, document) for document in documents.values())
+
+
+def read_cuts(store: Store) -> dict[str, int]:
+    """Up to which number each bucket's rewrites were summed up, by the folder of its log."""
+    cuts: dict[str, int] = {}
+    for item in store.walk(layout.CUTS):
+        folder, _, number = item.key.rpartition("/")
+        folder = layout.REWRITES + folder.removeprefix(layout.CUTS)
+        cuts[folder] = max(int(number), cuts.get(folder, 0))
+    return cuts
 
 
 def read_documents(store: Store, folder: str, suffix: str = "") -> dict[str, bytes]:

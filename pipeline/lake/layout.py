@@ -3,6 +3,7 @@
 <table>/retention_class=<class>/expires=<YYYY-MM-DDTHH>/<topic>-<partition>-<number>.parquet
 _log/<topic>/<partition>/<number>.intent | .commit      …/checkpoints/<number>
 _log/rulesets/<digest>   _log/policies/<digest>         _log/_rewrites/<table>/<class>/<expires>/…
+_log/_cuts/<table>/<class>/<expires>/<number>
 _state/<topic>/<partition>/<number>-<digest>   _audit/…   _tmp/<claim>/<topic>-<partition>/…
 
 Keys are relative to the lake and use `/`; numbers have 12 digits, so that they sort as text.
@@ -20,6 +21,7 @@ from pipeline.slices import Table
 TABLES: Final[tuple[Table, ...]] = get_args(Table)
 LOG, STATE, AUDIT, TMP = "_log", "_state", "_audit", "_tmp"
 REWRITES = f"{LOG}/_rewrites"
+CUTS = f"{LOG}/_cuts"
 IDENTITY = f"{LOG}/lake-id"
 
 EntryKind = Literal["intent", "commit"]
@@ -67,6 +69,11 @@ class Bucket:
     def log_folder(self) -> str:
         """Where the rewrites of the bucket are logged."""
         return f"{REWRITES}/{self.table}/{self.retention_class}/{self.expires}"
+
+    @property
+    def cuts_folder(self) -> str:
+        """Where it stands up to which number those were summed up."""
+        return f"{CUTS}/{self.table}/{self.retention_class}/{self.expires}"
 
     def rewritten_key(self, number: int, index: int) -> str:
         """The `index`-th file that rewrite `number` adds to the bucket."""

@@ -52,13 +52,14 @@ class NumberedLog:
         a few look-ups however long the log.
         """
         low, step = first - 1, 1  # commit `low` is there
-        while self._is_committed(low + step):
+        while self.is_committed(low + step):
             low, step = low + step, step * 2
         high = low + step  # commit `high` is not
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self._is_committed(middle) else (low, middle)
+            low, high = (middle, high) if self.is_committed(middle) else (low, middle)
         return low
 
-    def _is_committed(self, number: int) -> bool:
+    def is_committed(self, number: int) -> bool:
+        """Whether a commit of this number stands."""
         return self.store.exists(self.key(number, "commit"))

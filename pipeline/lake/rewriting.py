@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from pipeline.errors import LakeError, LostPartition
 from pipeline.faultpoints import at
-from pipeline.lake.entries import FileEntry, Rewrite, RewriteIntent, decode, digest, encode
-from pipeline.lake.layout import Bucket, EntryKind
+from pipeline.lake.entries import Cut, FileEntry, Rewrite, RewriteIntent, decode, digest, encode
+from pipeline.lake.layout import Bucket
 from pipeline.lake.numbered import NumberedLog
 from pipeline.lake.store import Store
 
@@ -36,8 +36,8 @@ class BucketLog:
         Plan only after this: no other rewriter changes the bucket any more, writers only add.
         """
         self.close_left(claim)
-        last = self._entries.last_number(1)
-        previous = self._digest(last, "commit") if last else ""
+        last = self.last_number()
+        previous = self._last_digest(last) if last else ""
         intent = RewriteIntent(
             self.bucket.table,
             self.bucket.retention_class,
@@ -56,7 +56,7 @@ class BucketLog:
 
     def close_left(self, claim: str, *, before_us: int | None = None) -> None:
         """Closes the claim of a rewriter that has not finished, if it began before `before_us`."""
-        number = self._entries.last_number(1) + 1
+        number = self.last_number() + 1
         document = self._entries.read(number, "intent")
         if document is None:
             return
@@ -66,7 +66,40 @@ class BucketLog:
 
     def last_number(self) -> int:
         """The number of the last finished rewrite, 0 if there was none."""
-        return self._entries.last_number(1)
+        return self._entries.last_number(self._cut_number() + 1)
+
+    def cut(self) -> Cut | None:
+        """What the oldest rewrites came to, if they were summed up and their entries deleted."""
+        keys = [item.key for item in self.store.walk(self.bucket.cuts_folder)]
+        return decode(Cut, self.store.get(max(keys))) if keys else None
+
+    def cut_up_to(self, number: int) -> int:
+        """Sums the rewrites up to `number` up and deletes their entries; how many there were.
+
+        Right only where nothing that they removed or added is named anywhere else any more.
+        """
+        done, before = self.rewrites(), self.cut()
+        finished = (
+            *(before.finished if before else ()),
+            *(r.number for r in done if not r.abandoned),
+        )
+        bucket = self.bucket
+        cut = Cut(
+            bucket.table,
+            bucket.retention_class,
+            bucket.expires,
+            number,
+            tuple(each for each in finished if each <= number),
+            self._last_digest(number),
+        )
+        self.store.put_if_absent(f"{bucket.cuts_folder}/{number:012}", encode(cut))
+        doomed = [
+            item.key
+            for item in self.store.walk(bucket.log_folder)
+            if int(item.key.rpartition("/")[2][:12]) <= number
+        ]
+        delete_all(self.store, sorted(doomed))
+        return len(doomed)
 
     def rewrite_at(self, number: int) -> Rewrite | None:
         """Rewrite `number`; None if it has not finished."""
@@ -75,7 +108,7 @@ class BucketLog:
 
     def rewrites(self, after: int = 0) -> tuple[Rewrite, ...]:
         """The finished rewrites whose number is above `after`, in order."""
-        numbers = range(after + 1, self.last_number() + 1)
+        numbers = range(max(after, self._cut_number()) + 1, self.last_number() + 1)
         documents = (self.store.get(self._entries.key(number, "commit")) for number in numbers)
         return tuple(decode(Rewrite, document) for document in documents)
 
@@ -136,8 +169,19 @@ class BucketLog:
             abandoned,
         )
 
-    def _digest(self, number: int, kind: EntryKind) -> str:
-        return digest(self.store.get(self._entries.key(number, kind)))
+    def _cut_number(self) -> int:
+        """The number up to which entries may be gone; a log that begins with 1 was not cut."""
+        if self._entries.is_committed(1):
+            return 0
+        cut = self.cut()
+        return cut.number if cut else 0
+
+    def _last_digest(self, number: int) -> str:
+        document = self._entries.read(number, "commit")
+        if document is not None:
+            return digest(document)
+        cut = self.cut()
+        return cut.last_digest if cut else ""
 
     def _lost(self) -> LostPartition:
         return LostPartition(

@@ -141,8 +141,10 @@ def _finished(store: Store, found: Iterable[Tombstone]) -> Iterator[Tombstone]:
     done: dict[Bucket, set[int]] = {}
     for tombstone in found:
         if tombstone.bucket not in done:
-            rewrites = BucketLog(store, tombstone.bucket).rewrites()
-            done[tombstone.bucket] = {r.number for r in rewrites if not r.abandoned}
+            log = BucketLog(store, tombstone.bucket)
+            cut = log.cut()
+            done[tombstone.bucket] = {r.number for r in log.rewrites() if not r.abandoned}
+            done[tombstone.bucket] |= set(cut.finished if cut else ())
         if tombstone.number in done[tombstone.bucket]:
             yield tombstone
 

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from pipeline.errors import LogError, ReceiptChanged, UsageError
 from pipeline.lake import layout
 from pipeline.lake.entries import FORMAT, Rewrite, canonical, digest
+from pipeline.lake.history import read_cuts
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.proof.findings import Finding, Head, Report, Standing
 from pipeline.lake.store import Store
@@ -131,8 +132,17 @@ def against_receipt(
     for head in then.heads:
         yield from _check_head(store, head, heads.get((head.topic, head.partition)))
     removed = {file.path: file.sha256 for rewrite in rewrites for file in rewrite.removed}
-    yield from _compare(then.files, removed | dict(standing.files))
-    yield from _compare(then.rewrites, standing.rewrites)
+    cuts = read_cuts(store)
+    files = {path: sha256 for path, sha256 in then.files.items() if not _was_cut(path, cuts)}
+    yield from _compare(files, removed | dict(standing.files))
+    yield from _compare(
+        {
+            path: expected
+            for path, expected in then.rewrites.items()
+            if int(path.rpartition("/")[2][:12]) > cuts.get(path.rpartition("/")[0], 0)
+        },
+        standing.rewrites,
+    )
     yield from _compare(then.rulesets, standing.rulesets)
 
 
@@ -168,6 +178,12 @@ def _check_entry(store: Store, then: Head) -> str:
         return "" if digest(document) == then.commit.digest else "receipt-differs"
     # Asked after the entry: a checkpoint is written before what it covers is deleted.
     return "" if PartitionLog(store, *at).checkpoint_number() > number else "receipt-missing"
+
+
+def _was_cut(path: str, cuts: Mapping[str, int]) -> bool:
+    """Whether a file lay in a bucket of which nothing is left, its rewrites summed up."""
+    bucket = layout.parse_bucket(path)
+    return bucket is not None and bucket.log_folder in cuts
 
 
 def _compare(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Finding]:
