@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -44,7 +45,8 @@ class SliceBuilder:
         match result:
             case MaskedEvent(placement, row, redactions):
                 self._counts["events"] += 1
-                self._redactions.update(redaction.rule for redaction in redactions)
+                for redaction in redactions:
+                    self._redactions[redaction.rule] += 1
                 self._rows["events", placement.retention_class, placement.expires].append(row)
                 if placement.sealed:
                     self._sealed.add(placement.retention_class)
@@ -115,5 +117,6 @@ def _schema(table: Table, *, is_sealed: bool) -> pa.Schema:
 
 
 def _columns(schema: pa.Schema, rows: Sequence[dict[str, Any]]) -> pa.Table:
-    arrays = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+    columns = zip(*map(itemgetter(*schema.names), rows), strict=True)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)

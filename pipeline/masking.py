@@ -5,7 +5,9 @@ count.  Whatever cannot be examined in full becomes a dead letter without payloa
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from pipeline.deadletters import NULL_KEY
@@ -14,11 +16,18 @@ from pipeline.retention.policy import Placement, Policy
 from pipeline.state.memories import Memories
 from redactors import Redacted, Redaction, Redactor, Unexaminable
 from schemas import DecodeError, RunEvent, decode
+from schemas.parquet import DEAD_LETTERS, EVENTS
 
 RUN_FINISHED = "run.finished"
 
 MAX_HEADERS = 64
 """Header names that a dead letter keeps."""
+
+IDS = ("event_id", "call_id", "idempotency_key")
+"""Columns that hardly ever repeat a value."""
+
+MAX_NAMES, MAX_NAME_LENGTH = 4_096, 256
+"""Names that are remembered as examined, and how long they may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class MaskedEvent:
-    """A row of `events`, by column name; a column that is not there is null."""
+    """A row of `events`: every column by name."""
 
     placement: Placement
     row: dict[str, Any]
@@ -43,7 +52,7 @@ class MaskedEvent:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A row of `dead_letters`, by column name: no payload, no message text."""
+    """A row of `dead_letters`: every column by name; no payload, no message text."""
 
     placement: Placement
     row: dict[str, Any]
@@ -63,11 +72,16 @@ class Coordinates:
     partition: int
 
 
+_NO_EVENT: dict[str, Any] = dict.fromkeys(EVENTS.names)
+_NO_DEAD_LETTER: dict[str, Any] = dict.fromkeys(DEAD_LETTERS.names)
+
+
 class Masker:
     """Masks the messages of one slice after another under one ruleset, key and policy."""
 
     def __init__(self, redactor: Redactor, policy: Policy) -> None:
         self.redactor, self.policy = redactor, policy
+        self._known_name = lru_cache(MAX_NAMES)(self._name)
 
     def mask(
         self, message: Message, at: Coordinates, now_us: int, memories: Memories | None = None
@@ -109,7 +123,7 @@ class Masker:
         placement: Placement,
         memories: Memories | None,
     ) -> MaskedEvent:
-        names, renamed = self.redactor.redact_identifiers(_identifiers(event))
+        names, renamed = self._names(event)
         body = self._masked_body(event, names["run_id"], now_us, memories)
         hidden = tuple(
             Redaction(path="subjects", rule="subject", label="SUBJECT", action="hash")
@@ -121,6 +135,7 @@ class Masker:
         )
         redactions = (*claimed, *body.redactions, *renamed, *hidden)
         row = {
+            **_NO_EVENT,
             **names,
             "attempt": event.attempt,
             "sequence": event.sequence,
@@ -133,7 +148,7 @@ class Masker:
                 "name": names.get("producer_name"),
                 "version": names.get("producer_version"),
             },
-            "redactions": [asdict(redaction) for redaction in redactions],
+            "redactions": [_as_dict(redaction) for redaction in redactions],
             "ruleset": self.redactor.digest,
             "key_id": self.redactor.key_id,
             "kafka_topic": at.topic,
@@ -144,6 +159,35 @@ class Masker:
             "retention_from": placement.counted_from,
         }
         return MaskedEvent(placement, row, redactions)
+
+    def _names(self, event: RunEvent) -> tuple[dict[str, str], list[Redaction]]:
+        """The event's columns that hold names and ids; each may carry a secret all the same.
+
+        Those that come again and again are examined one by one, and the short ones only once: what
+        comes of a name depends on nothing else.
+        """
+        ids = {name: value for name in IDS if (value := getattr(event, name)) is not None}
+        names, changes = self.redactor.redact_identifiers(ids)
+        renamed = list(changes)
+        for name, value in (
+            ("run_id", event.run_id),
+            ("parent_run_id", event.parent_run_id),
+            ("retry_of", event.retry_of),
+            ("kind_name", event.kind_name),
+            ("name", event.name),
+            ("producer_name", event.producer.name),
+            ("producer_version", event.producer.version),
+            ("requested_class", event.retention_class),
+        ):
+            if value is not None:
+                examine = self._known_name if len(value) <= MAX_NAME_LENGTH else self._name
+                names[name], more = examine(name, value)
+                renamed += more
+        return names, renamed
+
+    def _name(self, column: str, value: str) -> tuple[str, tuple[Redaction, ...]]:
+        kept, changes = self.redactor.redact_identifiers({column: value})
+        return kept[column], changes
 
     def _is_clean(self, text: str) -> bool:
         return not self.redactor.redact_text(text).redactions
@@ -170,6 +214,7 @@ class Masker:
         placement = self.policy.place(now_us, None, None, now_us)
         value = message.value or b""
         row = {
+            **_NO_DEAD_LETTER,
             "kafka_topic": at.topic,
             "kafka_partition": at.partition,
             "kafka_offset": message.offset,
@@ -191,19 +236,9 @@ class Masker:
         return list(self.redactor.redact_identifiers(kept)[0].values())
 
 
-def _identifiers(event: RunEvent) -> dict[str, str]:
-    """The event's columns that hold names and ids; each may carry a secret all the same."""
-    columns = {
-        "event_id": event.event_id,
-        "run_id": event.run_id,
-        "parent_run_id": event.parent_run_id,
-        "retry_of": event.retry_of,
-        "kind_name": event.kind_name,
-        "name": event.name,
-        "call_id": event.call_id,
-        "idempotency_key": event.idempotency_key,
-        "producer_name": event.producer.name,
-        "producer_version": event.producer.version,
-        "requested_class": event.retention_class,
-    }
-    return {name: value for name, value in columns.items() if value is not None}
+_REDACTION_FIELDS = tuple(field.name for field in fields(Redaction))
+_REDACTION_VALUES = attrgetter(*_REDACTION_FIELDS)
+
+
+def _as_dict(redaction: Redaction) -> dict[str, Any]:
+    return dict(zip(_REDACTION_FIELDS, _REDACTION_VALUES(redaction), strict=True))

@@ -26,6 +26,9 @@ from pipeline.config import IngestConfig
 from pipeline.lake import local
 from pipeline.lake.store import Store, lake_errors
 
+PATIENCE_S = 240.0
+"""How long is waited for what must happen, on a machine that has much else to do."""
+
 STRUCK = "struck"
 """The file that says that a fault came to pass."""
 
@@ -88,7 +91,7 @@ class Life:
         """Asks it to end as a supervisor does, and waits until it has."""
         if self.process.is_alive():
             self.process.terminate()
-        until(lambda: self.is_over, f"the worker in {self.folder.name} ends")
+        until(lambda: self.is_over, f"the worker in {self.folder.name} ends", PATIENCE_S)
 
     def thaw(self) -> None:
         assert self.process.pid is not None

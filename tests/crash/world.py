@@ -10,7 +10,7 @@ from pathlib import Path
 from crash.canaries import Canary, Search
 from crash.evidence import Verdict, judge
 from crash.kafka import CUT_S, Kafka
-from crash.lives import Life, begin
+from crash.lives import PATIENCE_S, Life, begin
 from crash.schedules import INSTANCES, Fault, Round, Schedule
 from crash.traffic import Traffic
 from lake_samples import sweep
@@ -65,7 +65,7 @@ class World:
             keys=str(self.keys),
             client_config=str(self.client_file),
             until_caught_up=until_caught_up,
-            limits=SliceLimits(records=12, age_s=0.4),
+            limits=SliceLimits(records=20, age_s=0.4),
             instance=instance,
             instances=INSTANCES,
         )
@@ -123,7 +123,7 @@ class World:
         fault = round_.successor
         if fault is not None:
             struck = self.begin(instance, fault, until_caught_up=True)
-            until(lambda: struck.is_struck or struck.is_over, "the successor is struck")
+            until(lambda: struck.is_struck or struck.is_over, "the successor is struck", PATIENCE_S)
         self.catch_up([instance])
         if round_.sweep:
             self._sweep()
@@ -144,7 +144,7 @@ class World:
         """Workers to whom nothing happens read everything that stands in the topic."""
         lives = [self.begin(instance, until_caught_up=True) for instance in instances]
         for life in lives:
-            until(lambda life=life: life.is_over, "everything is caught up")
+            until(lambda life=life: life.is_over, "everything is caught up", PATIENCE_S)
             assert life.process.exitcode == 0, (life.folder, life.error)
 
 
