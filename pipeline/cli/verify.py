@@ -55,6 +55,7 @@ def verify(
     from pipeline.lake.showing import print_report, progress_bar, report_as_json
     from pipeline.lake.verify import Checks
     from pipeline.lake.verify import verify as run
+    from pipeline.records.proof import check_states
     from redactors.keys import KeyRing, default_key_file
 
     if against_topic != (bootstrap is not None):
@@ -73,7 +74,7 @@ def verify(
     if receipt:
         check_new(receipt)
     with progress_bar("checking files") as progress:
-        report = run(lake, checks, progress, earlier)
+        report = run(lake, checks, progress, earlier, check_states)
     if as_json:
         typer.echo(report_as_json(report))
     else:

@@ -19,6 +19,7 @@ from pipeline.kafka import ensure_topic
 from pipeline.lake.proof.findings import Report
 from pipeline.lake.verify import Checks, verify
 from pipeline.opening import check_start
+from pipeline.records.proof import check_states
 from pipeline.supervisor import IngestReport, Supervisor
 from redactors import load_or_create_keys
 
@@ -81,7 +82,7 @@ def run_demo(directory: Path, now_us: int, say: Say) -> Demo:
             check_start(config)
             ingested = Supervisor(config, workers=1, on_progress=lambda report: None).run()
         say("verifying the lake")
-        proof = verify(str(lake), Checks(keys=keys, rules=rules, processes=1))
+        proof = verify(str(lake), Checks(keys=keys, rules=rules, processes=1), beside=check_states)
         return Demo(lake, keys, rules, emitted, ingested, proof)
 
 

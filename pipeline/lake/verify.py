@@ -41,6 +41,9 @@ FEW_FILES = 8
 WIDTHS_US = {"hour": 3_600_000_000, "day": DAY_US}
 """The widths of buckets, as retention policies name them."""
 
+Beside = Callable[[Store], Iterable[Finding]]
+"""Checks what lies in the lake beside log and tables."""
+
 Progress = Callable[[int, int], None]
 """Called with (files done, files in all)."""
 
@@ -87,6 +90,7 @@ def verify(
     checks: Checks,
     progress: Progress = lambda done, total: None,
     since: Receipt | None = None,
+    beside: Beside = lambda store: (),
 ) -> Report:
     """Verifies the lake at `location`, and that it continues the receipt `since`.
 
@@ -94,10 +98,11 @@ def verify(
     Raises `LakeError` if the lake cannot be read at all.
     """
     store = Store.open(location)
-    report = _verify(store, location, checks, progress, since)
+    report = _verify(store, location, checks, progress, since, beside)
     missing = {found.path for found in report.findings if found.code == "file-missing"}
     if missing and missing & _removed_paths(store):
-        return _verify(store, location, checks, progress, since)  # a sweep went on meanwhile
+        # A sweep went on meanwhile.
+        return _verify(store, location, checks, progress, since, beside)
     return report
 
 
@@ -106,7 +111,12 @@ def _removed_paths(store: Store) -> set[str]:
 
 
 def _verify(
-    store: Store, location: str, checks: Checks, progress: Progress, since: Receipt | None
+    store: Store,
+    location: str,
+    checks: Checks,
+    progress: Progress,
+    since: Receipt | None,
+    beside: Beside,
 ) -> Report:
     findings: list[Finding] = []
     trails = [read_trail(store, *at) for at in partitions(store)]
@@ -125,6 +135,7 @@ def _verify(
     is_log_whole = not any(trail.findings for trail in trails)
     findings += [finding for trail in trails for finding in trail.findings]
     findings += _missing_documents(store, trails)
+    findings += beside(store)
     findings += [finding for result in results for finding in result.findings]
     next_numbers = {(trail.topic, trail.partition): trail.next_number for trail in trails}
     strays = find_strays(store, {task.entry.path for task in tasks}, next_numbers, rewrites)

@@ -12,6 +12,7 @@ from crash.traffic import Sent
 from pipeline.lake.datasets import dataset
 from pipeline.lake.live import open_lake
 from pipeline.lake.verify import Checks, verify
+from pipeline.records.proof import check_states
 
 Place = tuple[int, int]
 """(partition, offset)"""
@@ -45,7 +46,7 @@ def judge(
     lake: Path, keys: Path, sent: Mapping[Place, Sent], search: Search, *folders: Path
 ) -> Verdict:
     """Verifies the lake, compares it with what was sent, and searches it and `folders`."""
-    report = verify(str(lake), Checks(keys=keys, processes=1))
+    report = verify(str(lake), Checks(keys=keys, processes=1), beside=check_states)
     opened = open_lake(lake)
     columns = ["kafka_partition", "kafka_offset"]
     events = dataset(opened, "events").to_table(columns=[*columns, "event_id", "body"])

@@ -89,7 +89,7 @@ def check_file(store: Store, task: FileTask, leaks: LeakCheck | None) -> FileRes
     if rows.num_rows != task.entry.rows:
         _found(result, task, "rows-differ", f"{rows.num_rows} of {task.entry.rows}")
     _check_rows(result, task, rows)
-    if leaks is not None and task.entry.table == "events":
+    if leaks is not None:
         _check_leaks(result, task, rows, leaks)
     return result
 
@@ -167,9 +167,10 @@ def _micros(rows: pa.Table, name: str) -> Offsets:
 
 def _check_leaks(result: FileResult, task: FileTask, rows: pa.Table, leaks: LeakCheck) -> None:
     places: dict[tuple[str, str], list[tuple[str, int, int]]] = defaultdict(list)
+    at = "last_offset" if task.entry.table == "runs" else "kafka_offset"
     for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
         for row in batch.to_pylist():
-            place = row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
+            place = row["kafka_topic"], row["kafka_partition"], row[at]
             for found in leaks.check(task.entry.table, row):
                 places[found].append(place)
     for (code, rule), concerned in sorted(places.items()):

@@ -28,6 +28,7 @@ CODES: Final[Mapping[str, tuple[Severity, str]]] = {
     "offset-unaccounted": ("violation", "an offset is neither stored nor refused nor in a gap"),
     "rewrite-differs": ("violation", "a rewrite lost or made rows"),
     "rule-finds": ("violation", "the rules a row was written under still find something in it"),
+    "state-bad": ("violation", "the state of the open runs cannot be read back"),
     "topic-differs": ("violation", "a row differs from its record in the topic"),
     "receipt-behind": ("violation", "a log has gone back behind the receipt"),
     "receipt-missing": ("violation", "what the receipt names is gone, and no entry says why"),

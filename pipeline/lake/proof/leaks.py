@@ -1,6 +1,7 @@
 """What a row's own rules, or newer ones, still find in the row: nothing, if all is well."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from pipeline.errors import LakeError
@@ -37,17 +38,18 @@ class LeakCheck:
             self._by_digest[self._newer_digest] = Redactor(newer, keys)
 
     def check(self, table: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """(code, rule) of every finding in one row of `events`; other tables hold no payload."""
-        if table != "events":
+        """(code, rule) of every finding in one row; dead letters hold no payload."""
+        if table not in _FINDS:
             return
+        rules_finding = _FINDS[table]
         own = self._redactor(row["ruleset"])
         if own is None:
             yield "rules-unusable", row["ruleset"]
         else:
-            yield from (("rule-finds", rule) for rule in _rules_finding(own, row))
+            yield from (("rule-finds", rule) for rule in rules_finding(own, row))
         newer = self._by_digest.get(self._newer_digest) if self._newer_digest else None
         if newer is not None and self._newer_digest != row["ruleset"]:
-            yield from (("newer-rule-finds", rule) for rule in _rules_finding(newer, row))
+            yield from (("newer-rule-finds", rule) for rule in rules_finding(newer, row))
 
     def _redactor(self, digest: str) -> Redactor | None:
         if digest not in self._by_digest:
@@ -59,16 +61,65 @@ class LeakCheck:
         return self._by_digest[digest]
 
 
-def _rules_finding(redactor: Redactor, row: Mapping[str, Any]) -> set[str]:
+def _finding_in_event(redactor: Redactor, row: Mapping[str, Any]) -> set[str]:
     """Ids of the rules that find something in the body or in a name of the row."""
     producer = row["producer"] or {}
     names = {name: row[name] for name in IDENTIFIERS}
     names |= {f"producer_{key}": value for key, value in producer.items()}
+    return _rules_finding(redactor, [row["body"]], names)
+
+
+def _finding_in_record(redactor: Redactor, row: Mapping[str, Any]) -> set[str]:
+    """Ids of the rules that find something in what a record says, or in its run's names."""
+    said = [text for name in _SAID for text in _texts(row[name])]
+    documents = [text for text in said if _is_document(text)]
+    documents.append(json.dumps([text for text in said if not _is_document(text)]))
+    names = {"run_id": row["run_id"]}
+    names |= {name: row["identity"][name] for name in ("parent_run_id", "retry_of")}
+    return _rules_finding(redactor, documents, names)
+
+
+_SAID: Final = (
+    "code", "policy", "environment", "task", "integrations", "models", "outputs", "authority",
+    "handling",
+)  # fmt: skip
+"""The rows of a record that hold what events said."""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a part of a record, but for the ids and digests of its evidence."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict) and "is_embedded" not in value:
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+def _is_document(text: str) -> bool:
+    """Whether a text is JSON, and not a mask, which begins like a list."""
     try:
-        body = redactor.redact_json(row["body"]).redactions
+        return text[:1] in ("{", "[") and isinstance(json.loads(text), dict | list)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _rules_finding(
+    redactor: Redactor, documents: list[str], names: Mapping[str, str | None]
+) -> set[str]:
+    try:
+        body = [found for text in documents for found in redactor.redact_json(text).redactions]
         _, renamed = redactor.redact_identifiers(
             {name: value for name, value in names.items() if value is not None}
         )
     except RedactorsError:
         return {"unexaminable"}
     return {redaction.rule for redaction in (*body, *renamed)}
+
+
+_FINDS: Final[Mapping[str, Callable[[Redactor, Mapping[str, Any]], set[str]]]] = {
+    "events": _finding_in_event,
+    "runs": _finding_in_record,
+}
