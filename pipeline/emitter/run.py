@@ -109,15 +109,25 @@ def _toolchain() -> dict[str, str]:
 
 
 @contextmanager
-def ending(tape: Tape, journal: Journal | None) -> Iterator[None]:
-    """Records how the run ends, and ends its journal."""
+def ending(
+    tape: Tape, journal: Journal | None, unless: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Records how the run ends, and ends its journal.
+
+    A run that is interrupted, or stopped by one of `unless`, has not ended: it can be resumed.
+    """
     try:
         yield
+    except unless:
+        raise
     except Exception as error:
         tape.note("run.finished", {"status": "failed", "summary": type(error).__name__})
+        _close(journal)
         raise
-    else:
-        tape.note("run.finished", {"status": "completed"})
-    finally:
-        if journal is not None:
-            journal.end()
+    tape.note("run.finished", {"status": "completed"})
+    _close(journal)
+
+
+def _close(journal: Journal | None) -> None:
+    if journal is not None:
+        journal.end()

@@ -20,7 +20,7 @@ from pipeline.emitter.live import Live
 from pipeline.emitter.run import Recording, ending
 from pipeline.emitter.tape import Sink, Tape
 from pipeline.errors import UsageError
-from pipeline.replay.errors import Diverged, Missing, Place, UnknownEffect, Withheld
+from pipeline.replay.errors import Diverged, Missing, Place, Stopped, UnknownEffect, Withheld
 from pipeline.replay.masked import MaskedText, first_difference
 from pipeline.replay.matching import Matcher
 from pipeline.replay.modes import usable
@@ -54,8 +54,11 @@ def resume(
     matcher = Matcher(run, policy, texts, in_order=True)
     now_us = recording.clock()
     mode = Resuming(run, tape, journal, matcher, opener, now_us, resend_unknown=resend_unknown)
-    with ending(tape, journal):
-        return call_agent(agent, mode, run.run_id, task)
+    with ending(tape, journal, unless=(Stopped,)):
+        returned = call_agent(agent, mode, run.run_id, task)
+        if mode.stopped is not None:  # the agent has caught it
+            raise mode.stopped
+        return returned
 
 
 def restart(agent: Agent, run: RecordedRun, sink: Sink, recording: Recording) -> Any:
@@ -138,10 +141,20 @@ class Resuming(Live):
         super().__init__(tape, journal)
         self._matcher, self._opener, self._now_us = matcher, opener, now_us
         self._resends = resend_unknown
+        self.stopped: Stopped | None = None
         self._notes = list(run.notes)
 
     def begin(self, call: Call, look_up: LookUp | None) -> Answer | Call:
         """The recorded answer; else the call, with its raw arguments."""
+        if self.stopped is not None:
+            raise self.stopped
+        try:
+            return self._begin(call, look_up)
+        except Stopped as stopped:
+            self.stopped = stopped
+            raise
+
+    def _begin(self, call: Call, look_up: LookUp | None) -> Answer | Call:
         place = self._matcher.place(call)
         found = self._recorded(call, place)
         if found is not None and found.answer is not None:

@@ -1,0 +1,218 @@
+"""Resuming: nothing is done twice, nothing goes to a mask, every prefix leads to the same."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from replay_samples import KEYS, RULES, recording
+
+from pipeline.emitter import CallFailed, World
+from pipeline.emitter.journal import Journal
+from pipeline.errors import PipelineError, UsageError
+from pipeline.replay import recorded_run, restart, resume
+from pipeline.replay.session import Kept
+from schemas import RunEvent
+
+ADDRESS = "jane.doe@example.com"
+TASK = {"from": ADDRESS}
+
+
+class Dies(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+class Shop:
+    """Deterministic services that count; effects by key, and a death at a chosen moment."""
+
+    def __init__(self, dies_at: int = -1, *, honours_keys: bool = True) -> None:
+        self.calls: Counter[str] = Counter()
+        self.sent: list[tuple[Any, str]] = []
+        self._dies_at, self._made, self._honours = dies_at, 0, honours_keys
+
+    def call(self, name: str, answer: Any) -> Any:
+        self.calls[name] += 1
+        self._made += 1
+        if self._made == self._dies_at:
+            raise Dies
+        return answer
+
+    def send(self, arguments: Any, key: str) -> Any:
+        if not self._honours or key not in [known for _, known in self.sent]:
+            self.sent.append((arguments, key))
+        return self.call("send", {"queued": True})
+
+    def look_up(self, key: str) -> Any:
+        return {"queued": True} if key in [known for _, known in self.sent] else None
+
+
+def agent_of(shop: Shop, *, honours_key: bool = True, look_up: Any = None) -> Any:
+    def agent(world: World, task: Any) -> Any:
+        world.message("user", "hello")
+        order = world.tool("order", {"from": task["from"]}, lambda asked: shop.call("order", asked))
+        try:
+            world.tool("carrier", {"n": 1}, lambda asked: shop.call("carrier", None)["x"])
+        except CallFailed:
+            world.message("assistant", "again")
+        said = world.model(
+            "m", {"messages": [order]}, lambda asked: shop.call("model", {"message": {"n": 1}})
+        )
+        world.effect(
+            "send",
+            {"to": order["from"], "n": said["message"]["n"]},
+            shop.send,
+            honours_key=honours_key,
+            look_up=look_up,
+        )
+        world.effect("send", {"to": order["from"], "n": 2}, shop.send, honours_key=True)
+        world.decision("done")
+        return {"to": order["from"]}
+
+    return agent
+
+
+def first_life(shop: Shop, journals: Path | None = None, **options: Any) -> list[RunEvent]:
+    kept = Kept()
+    with pytest.raises(Dies), recording(journals).run(TASK, kept, run_id="run-1") as world:
+        agent_of(shop, **options)(world, TASK)
+    return kept.events
+
+
+def second_life(
+    events: list[RunEvent], shop: Shop, journals: Path | None = None, *, resend: bool = False,
+    **options: Any,
+) -> list[RunEvent]:  # fmt: skip
+    kept = Kept()
+    resume(
+        agent_of(shop, **options), recorded_run(events), kept, recording(journals), RULES,
+        resend_unknown=resend,
+    )  # fmt: skip
+    return events + kept.events
+
+
+def told(events: list[RunEvent]) -> list[tuple[Any, ...]]:
+    return [(e.sequence, e.kind, e.name, e.call_id, e.idempotency_key, e.body) for e in events]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> list[RunEvent]:
+    kept = Kept()
+    with recording().run(TASK, kept, run_id="run-1") as world:
+        agent_of(Shop())(world, TASK)
+    return kept.events
+
+
+@pytest.mark.parametrize("dies_at", range(1, 6))
+def test_a_run_that_was_resumed_is_the_one_that_was_never_interrupted(
+    dies_at: int, uninterrupted: list[RunEvent], tmp_path: Path
+) -> None:
+    shop = Shop(dies_at)
+    events = first_life(shop, tmp_path)
+    assert told(second_life(events, shop, tmp_path)) == told(uninterrupted)
+    assert [arguments["to"] for arguments, _ in shop.sent] == [ADDRESS] * 2
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@settings(max_examples=40)
+@given(cut=st.integers(min_value=4))
+def test_resuming_from_any_prefix_gives_the_uninterrupted_run(
+    cut: int, uninterrupted: list[RunEvent], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cut = 4 + cut % (len(uninterrupted) - 5)
+    journals, shop = tmp_path_factory.mktemp("journals"), Shop()
+    journal = Journal(journals, KEYS, "run-1")
+    journal.put("task", TASK)
+    done = second_life(uninterrupted[:cut], shop, journals)
+    assert told(done) == told(uninterrupted)
+    recorded = recorded_run(uninterrupted[:cut]).calls
+    saved = Counter(call.name for call in recorded if call.answer is not None)
+    assert shop.calls["order"] == 1 - min(1, saved["order"])
+    assert shop.calls["send"] == 2 - saved["send"]
+
+
+@settings(max_examples=25)
+@given(deaths=st.lists(st.integers(1, 6), max_size=3))
+def test_no_effect_takes_place_twice_under_one_key(
+    deaths: list[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """However often the run dies, and wherever."""
+    journals, shop, kept = tmp_path_factory.mktemp("journals"), Shop(), Kept()
+    lives = [*deaths, 0]
+    for number, dies_at in enumerate(lives):
+        shop._dies_at, shop._made = dies_at, 0
+        try:
+            if number == 0:
+                with recording(journals).run(TASK, kept, run_id="run-1") as world:
+                    agent_of(shop)(world, TASK)
+            else:
+                resume(agent_of(shop), recorded_run(kept.events), kept, recording(journals), RULES)
+        except Dies:
+            continue
+        break
+    keys = Counter(key for _, key in shop.sent)
+    assert len(keys) == 2 and set(keys.values()) == {1}
+    assert [event.sequence for event in kept.events] == list(range(len(kept.events)))
+
+
+def test_a_restart_keeps_the_keys_of_its_effects(tmp_path: Path) -> None:
+    shop = Shop(4)
+    events = first_life(shop, tmp_path)
+    kept = Kept()
+    restart(agent_of(shop), recorded_run(events), kept, recording(tmp_path))
+    assert len(shop.sent) == 2
+    assert {event.attempt for event in kept.events} == {2}
+    assert {event.retry_of for event in kept.events} == {"run-1"}
+
+
+def test_an_unknown_effect_stops_a_resume_unless_something_tells(tmp_path: Path) -> None:
+    shop = Shop(4, honours_keys=False)
+    events = first_life(shop, tmp_path, honours_key=False)
+    assert recorded_run(events).calls[-1].answer is None
+    with pytest.raises(PipelineError) as caught:
+        second_life(events, shop, tmp_path, honours_key=False)
+    assert caught.value.code == "unknown-effect" and len(shop.sent) == 1
+
+
+def test_a_look_up_tells_what_became_of_an_effect(tmp_path: Path) -> None:
+    shop = Shop(4, honours_keys=False)
+    events = first_life(shop, tmp_path, honours_key=False, look_up=shop.look_up)
+    second_life(events, shop, tmp_path, honours_key=False, look_up=shop.look_up)
+    assert [arguments["n"] for arguments, _ in shop.sent] == [1, 2]
+
+
+def test_an_unknown_effect_is_made_again_where_that_was_said(tmp_path: Path) -> None:
+    shop = Shop(4, honours_keys=False)
+    events = first_life(shop, tmp_path, honours_key=False)
+    second_life(events, shop, tmp_path, honours_key=False, resend=True)
+    assert [arguments["n"] for arguments, _ in shop.sent] == [1, 1, 2]
+    assert {arguments["to"] for arguments, _ in shop.sent} == {ADDRESS}
+
+
+def test_without_a_journal_a_masked_value_is_withheld() -> None:
+    for dies_at in (1, 4):
+        shop = Shop(dies_at)
+        events = first_life(shop)
+        with pytest.raises(PipelineError, match="value withheld") as caught:
+            second_life(events, shop)
+        assert caught.value.code == "withheld"
+        assert ADDRESS not in json.dumps([str(caught.value), shop.calls])
+
+
+def test_a_run_that_has_ended_is_not_resumed(uninterrupted: list[RunEvent]) -> None:
+    with pytest.raises(UsageError, match="has ended"):
+        second_life(uninterrupted, Shop())
+
+
+def test_code_that_asks_otherwise_is_not_resumed(tmp_path: Path) -> None:
+    events = first_life(Shop(4), tmp_path)
+
+    def other(world: World, task: Any) -> None:
+        world.message("user", "hello")
+        world.tool("order", {"from": "john@example.com"}, lambda asked: asked)
+
+    with pytest.raises(PipelineError) as caught:
+        resume(other, recorded_run(events), Kept(), recording(tmp_path), RULES)
+    assert caught.value.code == "diverged"
