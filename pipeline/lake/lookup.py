@@ -14,6 +14,7 @@ class CommittedFiles:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cut: dict[tuple[str, int], tuple[int, Mapping[str, FileEntry]]] = {}
+        self._last: tuple[str, Mapping[str, FileEntry]] = ("", {})
 
     def find(self, key: str) -> FileEntry | None:
         """What a slice committed under `key`, whether removed since or not; None: nothing yet."""
@@ -24,14 +25,19 @@ class CommittedFiles:
         if at not in self._cut or file.number > self._cut[at][0]:
             committed = self._committed(file)
             if committed is not None:
-                return {entry.path: entry for entry in committed.files}.get(key)
+                return committed.get(key)
             self._cut[at] = self._read_cut(file)
         return self._cut[at][1].get(key)
 
-    def _committed(self, file: DataFile) -> Commit | None:
+    def _committed(self, file: DataFile) -> Mapping[str, FileEntry] | None:
+        """What the commit of a file's slice names; None if there is none."""
         key = entry_key(file.topic, file.partition, file.number, "commit")
-        document = self._store.get_or_none(key)
-        return decode(Commit, document) if document is not None else None
+        if self._last[0] != key:
+            document = self._store.get_or_none(key)
+            if document is None:
+                return None
+            self._last = key, {entry.path: entry for entry in decode(Commit, document).files}
+        return self._last[1]
 
     def _read_cut(self, file: DataFile) -> tuple[int, Mapping[str, FileEntry]]:
         checkpoint = PartitionLog(self._store, file.topic, file.partition).checkpoint()

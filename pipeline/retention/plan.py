@@ -85,17 +85,21 @@ class Plan:
 
 def plan_retention(facts: Facts, now_us: int) -> Plan:
     """The plan for an instant: every bucket that has ended, but for what is held."""
-    ended = [each for each in facts.buckets if each.bucket.starts_us <= now_us]
+    now = bucket_name(now_us)
+    ended = [each for each in facts.buckets if each.bucket.expires <= now]
     return Plan(
         now_us,
         _sorted(each for each in ended if each.files or each.strays),
         _sorted(each for each in ended if each.held_rows),
         tuple(file for file in facts.unfinished if file.expires_us <= now_us),
         facts.holds,
-        tuple(hold for hold in facts.holds if hold.review_on <= bucket_name(now_us)[:10]),
+        tuple(hold for hold in facts.holds if hold.review_on <= now[:10]),
         tuple(copy for copy in facts.copies if copy.deadline_us <= now_us),
     )
 
 
 def _sorted(buckets: Iterable[BucketFacts]) -> tuple[BucketFacts, ...]:
-    return tuple(sorted(buckets, key=lambda each: each.bucket))
+    def place(each: BucketFacts) -> tuple[str, str, str]:
+        return each.bucket.table, each.bucket.retention_class, each.bucket.expires
+
+    return tuple(sorted(buckets, key=place))
