@@ -1,6 +1,7 @@
 """The fold gives the same records whatever the slices, and after a crash anywhere."""
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,10 +29,9 @@ KINDS: list[dict[str, Any]] = [
     {"kind": "input.declared", "body": {"input": "code", "state": "not_applicable"}},
     {"kind": "run.finished", "body": {"status": "completed"}},
 ]
-POINTS = (
-    "intent.before", "intent.after", "tmp-write.before", "flush.after", "publish.before",
-    "publish.after", "state.before", "state.after", "commit.before", "commit.after",
-)  # fmt: skip
+ELSEWHERE = ("read", "redact", "offset-commit")
+POINTS = [point for point in faultpoints.POINTS if point.partition(".")[0] not in ELSEWHERE]
+"""Every fault point between the masked slice and the end of its commit."""
 
 
 @st.composite
@@ -123,14 +123,16 @@ def crashing_events() -> list[dict[str, Any]]:
     return [*runs[:9], runs[8], *runs[9:]]
 
 
-@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+@pytest.mark.parametrize("nth", [1, 3])
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_anywhere_the_next_writer_ends_with_the_same_records(point: str, nth: int) -> None:
+def test_killed_anywhere_the_next_writer_ends_with_the_same_records(
+    point: str, nth: int, tmp_path: Path
+) -> None:
     events = crashing_events()
     calm = Ingest(Store(MemoryStore(), "memory"))
     calm.take_all(events, cuts=[6, 13, 20])
-    ingest = Ingest(Store(MemoryStore(), "memory"))
-    kill_at(point, nth)
+    ingest = Ingest(Store.open(tmp_path / "lake", create=True))
+    kill_at(point, 1 if point.startswith("claim") else nth)  # a writer claims a partition once
     with pytest.raises(Killed):
         ingest.take_all(events, cuts=[6, 13, 20])
     faultpoints.install(None)
