@@ -6,7 +6,7 @@ source code.  Every step looks at a bounded window.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from redactors.fields import Roles
@@ -37,14 +37,6 @@ _SCHEME: Final = _compiled(
     r"(?i:bearer|basic|token|digest|negotiate|apikey|api-key|ssws|bot|key)[ \t]{1,4}+"
 )
 _OPENER: Final = _compiled(r"[ \t]{0,8}+(?:[bBrRuUfF@$]{0,2}+(\\{0,16}+[\"'`]))?+")
-# The beginnings of values, as JSON text holds them: where a quote opens a key, it may end it, too.
-_BARE: Final = r"[^\s\"'`,;&<>|\\]"
-_QUOTED: Final = r"[bBrRuUfF@$]{0,2}(?:\"[^\"]|\"\"\s*:|'[^']|`[^`]|\\{1,16}[\"'`])"
-_COUNTING: Final = (
-    rf"[ \t]*(?:{_QUOTED}"
-    r"|(?:(?:bearer|basic|token|digest|negotiate|apikey|api-key|ssws|bot|key)[ \t]{1,4})?"
-    rf"{_BARE}*[0-9!#%^*@~+?])"
-)
 # What tells a value written without quotes from a word of prose or a name in source code.
 _TELLING: Final = _compiled(r"[0-9!#%^*@~+?]")
 _SHELL_NAME: Final = _compiled(r"[A-Z][A-Z0-9_]*")
@@ -59,21 +51,6 @@ def named_patterns(rules: Iterable[FieldRule]) -> list[str]:
 def flag_patterns(rules: Iterable[FieldRule]) -> list[str]:
     """The same for names given as a flag, before a space."""
     return [rf"(?i)-[\w-]{{0,32}}{name}[ \t]" for name in _spelled(rules)]
-
-
-def screened_patterns(rules: Sequence[FieldRule]) -> list[str]:
-    """The same for JSON text without escapes, and only where a value stands that may count."""
-    secret = [rule for rule in rules if rule.kind == "secret"]
-    names = {name.removeprefix("*") for rule in secret for name in rule.names}
-    shell = ["_*".join(name.upper()) for name in sorted(names) if name.isascii()]
-    spelled = [f"{name}[0-9]{{0,4}}" for name in _spelled(secret)]
-    argument = r"\([ \t]*[\"'`][A-Za-z0-9_.\x80-\xff-]*"
-    return [
-        *(f"{name}[0-9]{{0,4}}{_CLOSERS}:?=[ \t]*{_BARE}" for name in shell),
-        *(f"(?i){name}{_CLOSERS}{_DELIMITER}{_COUNTING}" for name in spelled),
-        *(rf"(?i)-[\w-]{{0,32}}{name}[ \t]{_COUNTING}" for name in spelled),
-        *(f"(?i){argument}{name}{_ARGUMENT}[ \t]*{_QUOTED}" for name in spelled),
-    ]
 
 
 def _spelled(rules: Iterable[FieldRule]) -> list[str]:

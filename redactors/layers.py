@@ -17,12 +17,12 @@ _PLAIN: Final = re.compile(
 )
 _PERCENT: Final = re.compile(r"(?:%[0-9a-fA-F]{2})++")
 # The same for hyperscan, over UTF-8.
-HIDDEN_PATTERNS: Final = (
+FOREIGN_PATTERNS: Final = (
     r"\xef\xbc[\x81-\xbf]|\xef\xbd[\x80-\x9e]",
     r"\xc2\xad|\xcd\x8f|\xd8\x9c|\xe1\xa0\x8e|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4]",
     r"\xef\xbb\xbf",
-    r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}",
 )
+HIDDEN_PATTERNS: Final = (*FOREIGN_PATTERNS, r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}")
 PERCENT_PATTERN: Final = "%[0-9a-fA-F]{2}"
 MAX_ROUNDS: Final = 3
 """How many times over a text may be encoded."""

@@ -30,12 +30,12 @@ _TELLING_LETTERS: Final = 3
 
 def decoded_patterns(pattern: str, rule_id: str) -> list[str]:
     """What to scan decoded text for: a match of `pattern` holds one of these that ends in it."""
-    return [render(_ends_trimmed(branch)) for branch in _branches(parse(pattern, rule_id))]
+    return [render(_ends_trimmed(branch)) for branch in branches(parse(pattern, rule_id))]
 
 
-def beginning(tree: Node) -> str:
+def shortest(tree: Node) -> Node:
     """What to scan for to learn whether `tree` matches anywhere: as much of it as tells."""
-    return render(_ends_trimmed(_shortened(tree)))
+    return _ends_trimmed(_shortened(tree))
 
 
 def _shortened(tree: Node) -> Node:
@@ -65,14 +65,14 @@ def _letters(node: Node) -> int:
             return low * _letters(item)
 
 
-def _branches(tree: Node) -> list[Node]:
+def branches(tree: Node) -> list[Node]:
     """`tree` split at the choices it starts with, as far as that stays small."""
-    branches = [tree]
+    parts = [tree]
     while True:
-        split = [piece for branch in branches for piece in _split_head(branch)]
-        if len(split) == len(branches) or len(split) > MAX_BRANCHES:
-            return branches
-        branches = split
+        split = [piece for part in parts for piece in _split_head(part)]
+        if len(split) == len(parts) or len(split) > MAX_BRANCHES:
+            return parts
+        parts = split
 
 
 def _split_head(tree: Node) -> list[Node]:

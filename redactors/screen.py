@@ -5,31 +5,35 @@ rules: each pattern as it stands in JSON, each field's name before a value, and 
 a finding from them.  It may hit for nothing, but never miss what an examination would change.
 """
 
+import codecs
+import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
-import orjson
+import msgspec
+import re2
 
-from redactors.assignments import screened_patterns
-from redactors.boundaries import in_json
 from redactors.databases import Scanned, pattern_database
 from redactors.encoded import BASE64_PATTERNS
-from redactors.layers import HIDDEN_PATTERNS, PERCENT_PATTERN
-from redactors.loosen import beginning
-from redactors.pattern import parse, render
+from redactors.layers import FOREIGN_PATTERNS, PERCENT_PATTERN
+from redactors.name_needles import name_needles
+from redactors.needles import Needle, needles
+from redactors.pattern import parse
 from redactors.ruleset import FieldRule, Rule
-from redactors.spelling import SEPARATORS, name_tree
 
 MAX_LENGTH: Final = 24_000
 """Code points of a text that is screened: too short to be too dense to be examined."""
 
+_CHECKED: Final = msgspec.json.Decoder(type=msgspec.Raw)  # reads without building anything
+_SHAPES_BYTES: Final = 64 * 1024 * 1024
+_PERCENT: Final = re.compile(PERCENT_PATTERN.encode())
+_ODD: Final = re.compile(rb"\\[u/]")
+_NUMBERED: Final = re.compile(rb"\\[ux]")
 _MAX_LEVELS: Final = 4
 _ESCAPES: Final = (
     (b'\\"', b'"'), (b"\\n", b"\n"), (b"\\t", b"\t"), (b"\\r", b"\r"), (b"\\/", b"/"),
     (b"\\b", b"\b"), (b"\\f", b"\f"),
 )  # fmt: skip
-_END_OF_NAME: Final = "[0-9" + "".join(f"\\x{ord(c):02x}" for c in SEPARATORS) + r"]*\n?\x22\s*"
-_VALUE: Final = r':\s*["\[{0-9\x2d]'
 
 
 class Screen:
@@ -42,14 +46,21 @@ class Screen:
             index: tuple(word.encode() for word in rule.keywords)
             for index, rule in enumerate(rules)
         }
-        patterns = [
-            Scanned(rule.id, beginning(tree), index, once=True)
+        masks = rf"\[(?:{'|'.join(sorted(labels))})[\]:#]"
+        found = [
+            (needle, Scanned(rule.id, needle.pattern, index, once=True))
             for index, rule in enumerate(rules)
-            for tree in in_json(parse(rule.pattern, rule.id))
+            for needle in needles(parse(rule.pattern, rule.id))
         ]
-        others = [*_hiding(labels), *_fields(fields), *screened_patterns(fields)]
-        patterns += [Scanned("screen", each, len(rules), once=True) for each in others]
-        self._database = pattern_database(patterns)
+        others = [
+            *name_needles(fields), Needle(masks),
+            *map(Needle, BASE64_PATTERNS), *(Needle(each, True) for each in FOREIGN_PATTERNS),
+        ]  # fmt: skip
+        found += [(each, Scanned("screen", each.pattern, len(rules), once=True)) for each in others]
+        placed = [(each, scanned) for each, scanned in found if not each.is_shape]
+        self._ascii = pattern_database([scanned for each, scanned in placed if not each.is_foreign])
+        self._foreign = pattern_database([scanned for each, scanned in placed if each.is_foreign])
+        self._shapes = _any_of([each.pattern for each, _ in found if each.is_shape])
 
     def passes(self, body: str) -> bool:
         """Whether no part of the JSON text `body` can be changed; False also if it is no JSON."""
@@ -57,21 +68,31 @@ class Screen:
             return False
         try:
             text = body.encode()
-            orjson.loads(text)
+            _CHECKED.decode(text)
+            text = _unescaped(text)
         except ValueError:  # no JSON, or one that only a closer look can tell
             return False
-        text = _unescaped(text)
         for _ in range(_MAX_LEVELS):
-            if self._hits(text):
+            if self._shows(text):
                 return False
-            before, text = text, _unescaped(text)
+            before, text = text, _unescaped_again(text)
             if text == before:
                 return True
         return False
 
-    def _hits(self, text: bytes) -> bool:
+    def _shows(self, text: bytes) -> bool:
+        """Whether anything in `text` may be a finding, or hide one."""
+        if b"\\" in text and _NUMBERED.search(text):
+            return True
+        if b"%" in text and _PERCENT.search(text):
+            return True
+        if not text.isascii() and self._hits(self._foreign, text):
+            return True
+        return self._hits(self._ascii, text) or self._shapes.search(text) is not None
+
+    def _hits(self, database: Any, text: bytes) -> bool:
         found: set[int] = set()
-        self._database.scan(text, match_event_handler=_note, context=found)
+        database.scan(text, match_event_handler=_note, context=found)
         if not found:
             return False
         lowered = text.lower()
@@ -86,31 +107,38 @@ def _note(index: int, _start: int, _end: int, _flags: int, found: set[int]) -> N
     found.add(index)
 
 
+def _any_of(patterns: Iterable[str]) -> Any:
+    """One automaton for all patterns, whatever their number: it only says whether one matches."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.never_capture = True
+    options.log_errors = False
+    options.max_mem = _SHAPES_BYTES
+    joined = "|".join(f"(?:{pattern})" for pattern in patterns)
+    return re2.compile(f"(?m:{joined})".encode("latin-1"), options)
+
+
 def _unescaped(text: bytes) -> bytes:
-    """`text` with one level of the escapes of JSON strings undone, but for `\\u`."""
+    """JSON `text` with the escapes of its strings undone, as if they held no quotes.
+
+    ValueError for numbered escapes beside escaped slashes or characters that are not ASCII.
+    """
+    if b"\\" not in text:
+        return text
+    if not _ODD.search(text):  # each byte is read as one character, and written as that byte
+        return codecs.unicode_escape_decode(text)[0].encode("latin-1")
+    if b"\\u" not in text:
+        return _unescaped_again(text)
+    if b"\\/" in text or not text.isascii():
+        raise ValueError
+    return codecs.unicode_escape_decode(text)[0].encode("utf-8", "surrogatepass")
+
+
+def _unescaped_again(text: bytes) -> bytes:
+    """The same for what may stand in strings of a document inside a string; other text stays."""
     if b"\\" not in text:
         return text
     text = text.replace(b"\\\\", b"\0")  # which stands in no JSON text
     for escape, plain in _ESCAPES:
         text = text.replace(escape, plain)
     return text.replace(b"\0", b"\\")
-
-
-def _hiding(labels: Iterable[str]) -> list[str]:
-    """What stands in a text that reads otherwise than it is written, or that holds a mask."""
-    masks = rf"\[(?:{'|'.join(sorted(labels))})[\]:#]"
-    return [*HIDDEN_PATTERNS, PERCENT_PATTERN, *BASE64_PATTERNS, masks]
-
-
-def _fields(fields: Sequence[FieldRule]) -> list[str]:
-    """The name of a field before a value, or as a value that may name the one after it."""
-    names = sorted({name for field in fields for name in field.names})
-    return [
-        f"(?i){_before(name)}{render(name_tree(name.removeprefix('*')))}{_END_OF_NAME}"
-        f"(?:{_VALUE}|[,}}])"
-        for name in names
-    ]
-
-
-def _before(name: str) -> str:
-    return "" if name.startswith("*") else r"[^A-Za-z0-9]"

@@ -34,6 +34,10 @@ _WORDS: Final = frozenset(_LISTED.split())
 
 def _pieces(listed: str) -> list[str]:
     """The pieces of `listed` that no separator parts, by every way to make it of known words."""
+    return [listed[a:b] for a, b in pairwise(_cuts(listed))]
+
+
+def _cuts(listed: str) -> list[int]:
     length = len(listed)
     reached = {0}
     for start in range(length):
@@ -43,8 +47,7 @@ def _pieces(listed: str) -> list[str]:
     for end in range(length, 0, -1):
         if end in finishing:
             finishing |= {start for start in range(end) if _is_word(listed[start:end])}
-    cuts = sorted((reached & finishing) | {0, length})
-    return [listed[a:b] for a, b in pairwise(cuts)]
+    return sorted((reached & finishing) | {0, length})
 
 
 def _is_word(piece: str) -> bool:
@@ -70,6 +73,18 @@ def name_tree(listed: str) -> Node:
         items += [between] if items else []
         items += map(_letter, piece)
     return joined(items)
+
+
+def shell_name(listed: str) -> str:
+    """The pattern of the name `listed` as a variable of a shell: capitals, parted by `_`."""
+    return "_*".join(piece.upper() for piece in _pieces(listed))
+
+
+def ends_alike(longer: str, listed: str) -> bool:
+    """Whether every spelling of `longer` ends with one of `listed`."""
+    start = len(longer) - len(listed)
+    within = {cut - start for cut in _cuts(longer) if cut >= start}
+    return longer.endswith(listed) and within <= set(_cuts(listed))
 
 
 def _letter(letter: str) -> Node:
