@@ -12,9 +12,7 @@ from redactors.ruleset import FieldRule
 from redactors.spelling import SEPARATORS, ends_alike, name_tree, shell_name
 
 _BLANK: Final = r"[ \t]"
-_END_OF_KEY: Final = (
-    "[0-9" + "".join(f"\\x{ord(c):02x}" for c in SEPARATORS) + r"]*\n?\x22"
-)
+_END_OF_KEY: Final = "[0-9" + "".join(f"\\x{ord(c):02x}" for c in SEPARATORS) + r"]*\n?\x22"
 _KEY: Final = rf'{_END_OF_KEY}\s*(?:[,}}]|:\s*["\[{{0-9\x2d])'
 _BARE: Final = r"[^\s\"'`,;&<>|\\]"
 _QUOTED: Final = r"[bBrRuUfF@$]{0,2}(?:\"[^\"]|\"\"\s*:|'[^']|`[^`]|\\{1,16}[\"'`])"

@@ -1,15 +1,26 @@
 """Makes from a pattern those that a scan of JSON text looks for: each from a literal on.
 
 Hyperscan finds thousands of literals at once for next to nothing, and looks closer only where one
-stands.  A pattern without one costs a pass over the text of its own.  So each pattern is cut down to
-what follows its most telling literal, which can only make it match more often.
+stands; a pattern without one costs a pass over the text of its own.  So a pattern is cut down to
+its most telling literal and what follows, which can only make it match more often.
 """
 
 from typing import Final, NamedTuple
 
 from redactors.boundaries import in_json
 from redactors.loosen import branches, shortest
-from redactors.pattern import Anchor, Bytes, Choice, Node, Repeat, Sequence, is_nullable, joined, longest, render
+from redactors.pattern import (
+    Anchor,
+    Bytes,
+    Choice,
+    Node,
+    Repeat,
+    Sequence,
+    is_nullable,
+    joined,
+    longest,
+    render,
+)
 
 _TELLING: Final = 3.0
 _PLACED: Final = 2.0
@@ -94,7 +105,7 @@ def _is_edge(node: Node) -> bool:
 def _short(node: Node) -> Node:
     """`node` with its long runs taken as soon as they tell."""
     match node:
-        case Repeat(item, low, high) if low > _TELLING_RUN:
+        case Repeat(item, low) if low > _TELLING_RUN:
             return Repeat(item, _TELLING_RUN, None)
         case Sequence(items):
             return joined(map(_short, items))

@@ -70,7 +70,7 @@ class Screen:
             text = body.encode()
             _CHECKED.decode(text)
             text = _unescaped(text)
-        except ValueError:  # no JSON, or one that only a closer look can tell
+        except (ValueError, RecursionError):  # no JSON, or one that only a closer look can tell
             return False
         for _ in range(_MAX_LEVELS):
             if self._shows(text):
