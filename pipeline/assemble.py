@@ -9,7 +9,7 @@ a slice that is assembled again gives the same records and the same state.
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice, takewhile
 from operator import attrgetter
 from typing import Final
 
@@ -34,6 +34,11 @@ from schemas.parquet import RUNS
 
 MAX_ATTEMPTS: Final = 1_000_000
 """Attempts of one partition that are open at once; past it the least recently seen is abandoned."""
+
+
+ENDS_MAX: Final = 20_000
+"""Attempts that time out in one slice: the records of more would not fit into memory.  Those that
+are left have their turn when time passes next."""
 
 
 @dataclass(slots=True)
@@ -155,12 +160,8 @@ class _Work:
 
         They stay for another time-out, in case that they go on; those that had ended go.
         """
-        due: list[Entry] = []
-        for entry in self.open_runs.oldest():
-            if entry.seen_us > before_us:
-                break
-            due.append(entry)
-        for entry in due:
+        due = takewhile(lambda entry: entry.seen_us <= before_us, self.open_runs.oldest())
+        for entry in list(islice(due, ENDS_MAX)):
             if (state := self._end(entry)) is not None:
                 self._put(state)
 

@@ -7,6 +7,7 @@ import pytest
 from obstore.store import MemoryStore
 from run_samples import HOUR_US, NOW_US, TIMEOUT_US, Ingest, gaps, row, sliced, states, tick
 
+from pipeline import assemble
 from pipeline.assemble import Assembler
 from pipeline.errors import LogError
 from pipeline.lake import layout
@@ -68,6 +69,18 @@ def test_once_its_time_is_over_a_finished_run_leaves_the_state(ingest: Ingest) -
     assert ingest.take(tick(2, NOW_US + 2 * TIMEOUT_US)), "a base, so that it leaves the disk too"
     assert not ingest.take(tick(2, NOW_US + 5 * TIMEOUT_US))
     assert len(ingest.versions()) == 1
+
+
+def test_so_many_runs_time_out_in_one_slice_and_the_others_in_the_next(
+    ingest: Ingest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assemble, "ENDS_MAX", 2)
+    ingest.take_all([{**START, "run_id": f"run-{n}"} for n in range(5)])
+    counts = []
+    for minute in range(3):
+        assert ingest.take(tick(5, NOW_US + TIMEOUT_US + minute * 60_000_000))
+        counts.append(len(ingest.records()))
+    assert counts == [2, 4, 5]
 
 
 def test_an_abandoned_run_leaves_the_state_after_another_time_out(ingest: Ingest) -> None:
