@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import LakeError
 from pipeline.lake.keystore import KeyStore
-from pipeline.lake.sealing import CONTENT, SEALED, Seal, find_keys, unsealing
+from pipeline.lake.sealing import CONTENT, SEALED, Seal, unsealing
 
 SORT_KEYS = ("run_id", "attempt", "sequence", "kafka_offset")
 """The order of rows in a file; a table without one of the columns sorts by the others."""
@@ -84,8 +84,8 @@ def from_parquet(
     if reference and CONTENT & set(names):
         if keys is None:
             raise LakeError("a sealed file was read without keys", code="key-gone")
-        find_keys(keys, reference)
-        file = pq.ParquetFile(pa.BufferReader(data), decryption_properties=unsealing(keys))
+        unsealed = unsealing(keys, reference)
+        file = pq.ParquetFile(pa.BufferReader(data), decryption_properties=unsealed)
     elif reference:
         # `read` asks for the keys of columns that it was not asked for (seen with 14 and more).
         batches = file.iter_batches(columns=names, batch_size=max(1, file.metadata.num_rows))

@@ -63,13 +63,17 @@ class Seal:
         return f"{self.reference}/{number}"
 
 
-def unsealing(keys: KeyStore) -> Any:
-    """Decryption properties for any sealed file whose keys are in the store."""
+def unsealing(keys: KeyStore, reference: str) -> Any:
+    """Decryption properties for the file that says `reference` of its keys, asked for once.
+
+    Raises `LakeError` ("key-gone", "key-denied") if they cannot be had.
+    """
     import pyarrow.parquet.encryption as pe
 
+    held = find_keys(keys, reference)
+
     def unwrap(name: str) -> bytes:
-        reference, _, number = name.rpartition("/")
-        return find_keys(keys, reference)[number]
+        return held[name.rpartition("/")[2]]
 
     return _factory(_refuse, unwrap).file_decryption_properties(
         pe.KmsConnectionConfig(), pe.DecryptionConfiguration()

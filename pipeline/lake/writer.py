@@ -4,7 +4,9 @@ Steps 3 and 4 of the commit protocol; `commits.py` has the others.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,6 +26,8 @@ from pipeline.lake.parquet import (
 from pipeline.lake.sealing import Seal
 from pipeline.lake.store import Store, taken_over
 from pipeline.slices import Part, SliceHeader, Table
+
+_KEEPERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,11 @@ def publish_files(store: Store, files: Sequence[NewFile]) -> tuple[FileEntry, ..
        each again and check.
     """
     # 3
-    written = [_write_aside(store, file) for file in files]
+    seals = [_seal_of(store, file) for file in files]
+    written = [_write_aside(store, file, seal) for file, seal in zip(files, seals, strict=True)]
     at("flush.before")
-    store.make_durable([file.tmp_key for file in files])
+    with _kept([seal for seal in seals if seal is not None]):
+        store.make_durable([file.tmp_key for file in files])
     at("flush.after")
     # 4
     for file, entry in zip(files, written, strict=True):
@@ -91,23 +97,33 @@ def publish_files(store: Store, files: Sequence[NewFile]) -> tuple[FileEntry, ..
     return tuple(sorted(published, key=lambda entry: entry.path))
 
 
-def _write_aside(store: Store, file: NewFile) -> FileEntry:
-    data = _encode(store, file)
+@contextmanager
+def _kept(seals: Sequence[Seal]) -> Iterator[None]:
+    """Keeps keys while the caller flushes the files; both are durable when this ends."""
+    if not seals:
+        yield
+        return
+    with ThreadPoolExecutor(min(len(seals), _KEEPERS)) as pool:
+        jobs = [pool.submit(seal.keep) for seal in seals]
+        yield
+        for job in jobs:
+            job.result()
+
+
+def _write_aside(store: Store, file: NewFile, seal: Seal | None) -> FileEntry:
+    data = to_parquet(file.rows, seal)
     at("tmp-write.before")
     store.put_tmp(file.tmp_key, data)
     at("tmp-write.after")
     return file_entry(file.key, file.table, file.rows.num_rows, data)
 
 
-def _encode(store: Store, file: NewFile) -> bytes:
-    """The file's bytes; rows that are to be sealed are, and their keys are kept first."""
+def _seal_of(store: Store, file: NewFile) -> Seal | None:
+    """What a file is sealed with; None if its rows are not to be sealed."""
     bucket = layout.parse_bucket(file.key)
     if bucket is None or not is_to_be_sealed(file.rows):
-        return to_parquet(file.rows)
-    seal = Seal(store.bucket_keys, key_folder(store, bucket))
-    data = to_parquet(file.rows, seal)
-    seal.keep()
-    return data
+        return None
+    return Seal(store.bucket_keys, key_folder(store, bucket))
 
 
 def key_folder(store: Store, bucket: layout.Bucket) -> str:

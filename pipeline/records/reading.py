@@ -165,7 +165,9 @@ def _rows_in_groups(
     parquet = pq.ParquetFile(
         _as_arrow(source),
         metadata=None if file.sealed else metadata,
-        decryption_properties=unsealing(store.bucket_keys) if file.sealed and is_open else None,
+        decryption_properties=(
+            unsealing(store.bucket_keys, file.sealed) if file.sealed and is_open else None
+        ),
     )
     for group in groups:
         for row in _rows_in_group(parquet, group, run_id, is_open=is_open):
