@@ -25,6 +25,10 @@ from pipeline.state.memories import Memories
 POLL_S = 0.2
 BATCH_MESSAGES = 1_000
 
+OPEN_SLICES = 4
+"""All open slices together hold no more than so many full ones, however many partitions there are.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Clock:
@@ -64,6 +68,7 @@ class MaskedSlices:
         self._caught_up: set[int] = set()
         self._waiting: set[int] = set()
         self._ticked_s: dict[int, float] = {}
+        self._held_records = self._held_bytes = 0
 
     def __iter__(self) -> Iterator[MaskedSlice]:
         ends_s = self._clock.monotonic_s() + self._config.epoch_s
@@ -79,6 +84,8 @@ class MaskedSlices:
         self._assign(self._next)
         while not self._is_over(ends_s):
             for message in self._consume():
+                if self._stop():
+                    break  # what is not taken is read again from the log
                 yield from self._take(message)
             yield from self._close_old()
             yield from self._let_time_pass()
@@ -101,9 +108,21 @@ class MaskedSlices:
         self._waiting.discard(partition)
         builder = self._builder(partition)
         _mask_into(builder, message, self._masker, Coordinates(self._config.topic, partition))
-        limits = self._config.limits
-        if builder.records >= limits.records or builder.size_bytes >= limits.size_bytes:
+        self._held_records += 1
+        self._held_bytes += len(message)
+        if self._is_full(builder.records, builder.size_bytes):
             yield self._close(partition)
+        elif self._is_full(self._held_records // OPEN_SLICES, self._held_bytes // OPEN_SLICES):
+            yield self._close(max(self._open, key=self._weight))
+
+    def _is_full(self, records: int, size_bytes: int) -> bool:
+        limits = self._config.limits
+        return records >= limits.records or size_bytes >= limits.size_bytes
+
+    def _weight(self, partition: int) -> float:
+        """How full a partition's open slice is."""
+        builder, limits = self._open[partition], self._config.limits
+        return max(builder.records / limits.records, builder.size_bytes / limits.size_bytes)
 
     def _take_error(self, partition: int, offset: int, error: KafkaError) -> Iterator[MaskedSlice]:
         if error.code() == KafkaError._PARTITION_EOF:
@@ -168,6 +187,8 @@ class MaskedSlices:
 
     def _close(self, partition: int) -> MaskedSlice:
         builder = self._open.pop(partition)
+        self._held_records -= builder.records
+        self._held_bytes -= builder.size_bytes
         self._guard.check(builder.records, builder.dead_letters)
         self._next[partition] = builder.next_offset
         return self._finish(partition, builder, self._masker)

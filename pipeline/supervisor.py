@@ -1,6 +1,7 @@
 """Runs an ingest as worker processes: starts, watches, restarts from the log, ends cleanly."""
 
 import json
+import math
 import os
 import queue
 import subprocess
@@ -18,7 +19,9 @@ from pipeline.errors import IngestError, PipelineError
 MAX_FAILURES = 5
 """Restarts of one worker without a commit in between before the ingest gives up."""
 
-STOP_GRACE_S = 30.0
+STOP_GRACE_S = 10.0
+"""How long workers may take to commit what is open once they are asked to end; then they are
+killed, and what they had open is read again."""
 
 
 @dataclass(slots=True)
@@ -81,13 +84,19 @@ class Supervisor:
         config: IngestConfig,
         workers: int,
         on_progress: Callable[[IngestReport], None],
+        grace_s: float = STOP_GRACE_S,
     ) -> None:
         self._config, self._count, self._on_progress = config, workers, on_progress
         self._told: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
         self._workers: dict[int, _Worker] = {}
         self._stopping = threading.Event()
-        self._is_ending = False
+        self._grace_s = grace_s
+        self._ends_s = math.inf
         self.report = IngestReport()
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._ends_s < math.inf
 
     def request_stop(self) -> None:
         """Asks the workers to commit what is open and end."""
@@ -98,7 +107,7 @@ class Supervisor:
         try:
             for index in range(self._count):
                 self._start(index, failures=0)
-            while self._workers:
+            while self._workers and time.monotonic() < self._ends_s:
                 self._step()
         finally:
             self._end_all()
@@ -106,7 +115,7 @@ class Supervisor:
 
     def _step(self) -> None:
         if self._stopping.is_set() and not self._is_ending:
-            self._is_ending = True
+            self._ends_s = time.monotonic() + self._grace_s
             for worker in self._workers.values():
                 worker.process.terminate()
         try:
@@ -180,10 +189,10 @@ class Supervisor:
     def _end_all(self) -> None:
         for worker in self._workers.values():
             worker.process.terminate()
-        deadline_s = time.monotonic() + STOP_GRACE_S
+        ends_s = min(self._ends_s, time.monotonic() + self._grace_s)
         for worker in self._workers.values():
             try:
-                worker.process.wait(max(0.1, deadline_s - time.monotonic()))
+                worker.process.wait(max(0.1, ends_s - time.monotonic()))
             except subprocess.TimeoutExpired:
                 worker.process.kill()
                 worker.process.wait()

@@ -1,0 +1,148 @@
+"""What a reader holds at a time is bounded, whatever the messages and however many partitions."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import IngestConfig, SliceLimits
+from pipeline.lake.log import PartitionLog
+from pipeline.lake.store import Store
+from pipeline.masking import Masker
+from pipeline.reader import OPEN_SLICES, Clock, MaskedSlices
+from pipeline.retention.policy import load_policy
+from pipeline.slices import MaskedSlice
+from pipeline.state.memories import Memories
+from redactors import KeyRing, Redactor, load_ruleset
+from schemas import RunEvent, encode
+
+NOW_US = 1_790_000_000_000_000
+LIMITS = SliceLimits(records=100, size_bytes=100_000, age_s=5.0)
+
+
+@dataclass
+class FakeMessage:
+    """As much of a Kafka message as the reader asks for."""
+
+    at: tuple[int, int]
+    data: bytes
+
+    def partition(self) -> int:
+        return self.at[0]
+
+    def offset(self) -> int:
+        return self.at[1]
+
+    def value(self) -> bytes:
+        return self.data
+
+    def key(self) -> bytes:
+        return b"run-1"
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, NOW_US // 1000
+
+    def error(self) -> None:
+        return None
+
+    def headers(self) -> None:
+        return None
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+@dataclass
+class FakeConsumer:
+    """Hands out messages of a size to partitions in turn, without end."""
+
+    partitions: int
+    size_bytes: int
+    given: int = 0
+    assigned: list[Any] = field(default_factory=list)
+
+    def assign(self, partitions: list[Any]) -> None:
+        self.assigned = partitions
+
+    def consume(self, count: int, timeout_s: float) -> list[FakeMessage]:
+        return [self._next() for _ in range(count)]
+
+    def get_watermark_offsets(self, partition: Any, timeout: float) -> tuple[int, int]:
+        return 0, 10**9
+
+    def _next(self) -> FakeMessage:
+        partition, offset = self.given % self.partitions, self.given // self.partitions
+        self.given += 1
+        event = RunEvent(
+            event_id=f"event-{offset}",
+            run_id="run-1",
+            sequence=offset,
+            occurred_at=NOW_US,
+            kind="message",
+            body=json.dumps({"said": "x" * self.size_bytes}),
+        )
+        return FakeMessage((partition, offset), encode(event))
+
+
+Read = Callable[[FakeConsumer], Iterator[tuple[MaskedSlice, int]]]
+
+
+@pytest.fixture(scope="module")
+def masker() -> Masker:
+    return Masker(Redactor(load_ruleset(), KeyRing.generate()), load_policy())
+
+
+@pytest.fixture
+def read(tmp_path: Path, masker: Masker) -> Read:
+    """Slices without end, each with the number of messages that are held besides."""
+    store = Store.open(tmp_path / "lake", create=True)
+
+    def slices(consumer: FakeConsumer) -> Iterator[tuple[MaskedSlice, int]]:
+        reader = MaskedSlices(
+            replace(IngestConfig("b", "runs", "lake"), limits=LIMITS),
+            consumer,  # type: ignore[arg-type]
+            {p: PartitionLog(store, "runs", p) for p in range(consumer.partitions)},
+            "topic-id",
+            masker,
+            lambda intent: masker,
+            lambda *at: Memories(KeyRing.generate(), {}),
+            Clock(lambda: NOW_US, lambda: 0.0),
+            lambda: False,
+        )
+        for masked in reader:
+            yield masked, sum(builder.records for builder in reader._open.values())
+
+    return slices
+
+
+def _first(read: Read, consumer: FakeConsumer, count: int) -> list[tuple[MaskedSlice, int]]:
+    slices = read(consumer)
+    return [next(slices) for _ in range(count)]
+
+
+@pytest.mark.parametrize("partitions", [1, 64])
+def test_small_messages_are_bounded_by_their_number(read: Read, partitions: int) -> None:
+    for masked, held in _first(read, FakeConsumer(partitions, 10), 30):
+        assert masked.header.counts["messages"] <= LIMITS.records
+        assert held <= OPEN_SLICES * LIMITS.records
+
+
+@pytest.mark.parametrize("partitions", [1, 64])
+def test_large_messages_are_bounded_by_their_size(read: Read, partitions: int) -> None:
+    size = 20_000
+    for masked, held in _first(read, FakeConsumer(partitions, size), 30):
+        assert masked.header.counts["bytes"] < LIMITS.size_bytes + 2 * size
+        assert held * size <= OPEN_SLICES * LIMITS.size_bytes
+
+
+def test_of_one_message_larger_than_a_slice_a_slice_is_made(read: Read) -> None:
+    for masked, held in _first(read, FakeConsumer(2, 150_000), 6):
+        assert (masked.header.counts["messages"], held) == (1, 0)
+
+
+def test_no_partition_is_starved_by_the_others(read: Read) -> None:
+    seen = {masked.header.partition for masked, _ in _first(read, FakeConsumer(64, 10), 200)}
+    assert seen == set(range(64))
