@@ -83,15 +83,16 @@ class _Boundary:
         self.mode.note("intervention", body, None)
 
     def _at_once(self, boundary: Boundary, read: Callable[[], str]) -> str:
-        call = self._call(boundary, boundary, {})
+        call = self.call(boundary, boundary, {})
         begun = self.mode.begin(call, None)
         if isinstance(begun, Call):
             begun = self.mode.end(begun, Answer({"content": read()}))
         return str(begun.value(call))
 
-    def _call(
+    def call(
         self, boundary: Boundary, name: str, request: Mapping[str, Json], honours_key: bool = False
     ) -> Call:
+        """The next call, with its identity; for those who make calls by `mode` themselves."""
         occurrence = self._seen[boundary, name]
         self._seen[boundary, name] += 1
         self._calls += 1
@@ -115,7 +116,7 @@ class _Boundary:
             "capability": capability,
             "arguments": arguments,
         }
-        return self._call("effect", name, body, honours_key)
+        return self.call("effect", name, body, honours_key)
 
 
 class World(_Boundary):
@@ -126,13 +127,13 @@ class World(_Boundary):
     ) -> Mapping[str, Json]:
         """Asks a model; `request` and what `call(request)` gives have the fields of
         `schemas.kinds.ModelRequested` and `ModelResponded`, and any others."""
-        asked = self._call("model", name, request)
+        asked = self.call("model", name, request)
         answer: Mapping[str, Json] = self._made(asked, lambda made: call(made.request))
         return answer
 
     def tool(self, name: str, arguments: Json, call: Callable[[Any], Json]) -> Json:
         """Calls a tool that changes nothing outside; `call(arguments)` gives JSON."""
-        asked = self._call("tool", name, {"arguments": arguments})
+        asked = self.call("tool", name, {"arguments": arguments})
         return self._made(asked, lambda made: call(made.request["arguments"]))
 
     def effect(
@@ -180,7 +181,7 @@ class AsyncWorld(_Boundary):
         call: Callable[[Any], Awaitable[Mapping[str, Json]]],
     ) -> Mapping[str, Json]:
         """As `World.model`."""
-        asked = self._call("model", name, request)
+        asked = self.call("model", name, request)
         answer: Mapping[str, Json] = await self._made(asked, lambda made: call(made.request))
         return answer
 
@@ -188,7 +189,7 @@ class AsyncWorld(_Boundary):
         self, name: str, arguments: Json, call: Callable[[Any], Awaitable[Json]]
     ) -> Json:
         """As `World.tool`."""
-        asked = self._call("tool", name, {"arguments": arguments})
+        asked = self.call("tool", name, {"arguments": arguments})
         return await self._made(asked, lambda made: call(made.request["arguments"]))
 
     async def effect(
