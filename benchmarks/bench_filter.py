@@ -2,9 +2,9 @@
 
     python benchmarks/bench_filter.py [--gigabytes 2]
 
-Seeded agent events, one in a hundred with a secret or an address, go into the filter's standard input
-until so many bytes have gone; what comes out is counted and searched for a planted key.  Prints
-the filter's highest resident memory after a hundredth of the stream and at its end.
+Seeded agent events, one in a hundred with a secret or an address, go into the filter's standard
+input until so many bytes have gone; what comes out is counted and searched for a planted key.
+Prints the filter's highest resident memory after a hundredth of the stream and at its end.
 """
 
 import argparse

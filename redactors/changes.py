@@ -1,11 +1,14 @@
 """What is to change in the leaves and keys of a document, as edits of the text it stands in."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from redactors.edits import Edit, Mark, apply
-from redactors.walk import Leaf, places, raw_offsets
+from redactors.edits import Edit, Mark, apply, settled
+from redactors.finder import Cell
+from redactors.masks import Masks
+from redactors.ruleset import FieldRule
+from redactors.walk import Leaf, places, pointer, raw_offsets
 
 
 class Edited(NamedTuple):
@@ -28,7 +31,38 @@ class Change(NamedTuple):
     marks: tuple[Mark, ...]
 
 
-def apart(key: str, edits: list[Edit], taken: set[str]) -> list[Edit]:
+class Looking(NamedTuple):
+    """A text on its way to stay as it is: what it was, the rule of its field, the edits so far."""
+
+    cell: Cell
+    rule: FieldRule | None
+    edits: list[Edit]
+
+
+def declared(edited: Edited, new_keys: Mapping[int, str]) -> Change:
+    """What to say of it; `new_keys` are those of the whole document, by their tokens."""
+    marks = tuple(mark for edit in edited.edits for mark in edit.marks)
+    if edited.new_key is not None:
+        marks = tuple(mark._replace(layers=("key", *mark.layers)) for mark in marks)
+    return Change(pointer(edited.leaf, new_keys), marks)
+
+
+def renamed(leaves: Sequence[Leaf], edits_of: Mapping[str, list[Edit]]) -> list[Edited]:
+    """The edits of keys, by the key, wherever it stands; no two keys of an object become one."""
+    frames = {id(leaf.frame) for leaf in leaves if leaf.key in edits_of}
+    taken: dict[int, set[str]] = {frame: set() for frame in frames}
+    for leaf in leaves:
+        if id(leaf.frame) in frames and leaf.key is not None and leaf.key not in edits_of:
+            taken[id(leaf.frame)].add(leaf.key)
+    changed = []
+    for leaf in leaves:
+        if leaf.key is not None and leaf.key in edits_of:
+            edits = _apart(leaf.key, edits_of[leaf.key], taken[id(leaf.frame)])
+            changed.append(Edited(leaf, settled(edits), apply(leaf.key, edits)))
+    return changed
+
+
+def _apart(key: str, edits: list[Edit], taken: set[str]) -> list[Edit]:
     """`edits` of `key`, its last mask numbered if the new key is taken already."""
     number, last, numbered = 2, edits[-1], edits
     while (new_key := apply(key, numbered)) in taken:
@@ -36,6 +70,14 @@ def apart(key: str, edits: list[Edit], taken: set[str]) -> list[Edit]:
         numbered, number = [*edits[:-1], last._replace(text=text)], number + 1
     taken.add(new_key)
     return numbered
+
+
+def reachable(edit: Edit, masks: Masks) -> Edit:
+    """`edit` of a key; one that would be dropped keeps a mask, for its value is to be reached."""
+    if edit.text:
+        return edit
+    mark = edit.marks[0]
+    return edit._replace(text=masks.plain(mark.label), marks=(mark._replace(action="mask"),))
 
 
 def in_document(raw: str, position: int, edited: Sequence[Edited]) -> list[Edit]:

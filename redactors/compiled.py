@@ -1,5 +1,6 @@
 """A ruleset made ready: one hyperscan database says what may match, RE2 says exactly where."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -85,7 +86,7 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
     kinds = ("secret", "pii") if masks.keyed else ("secret",)
     matchers = tuple(matcher_of(rule) for rule in ruleset.rules if rule.kind in kinds)
     fields = [field for field in ruleset.fields if field.kind in kinds]
-    recognizers = _recognizers([r for r in ruleset.recognizers if r.kind in kinds], masks)
+    recognizers = _recognizers([r for r in ruleset.recognizers if r.kind in kinds])
     signals = _signals(fields)
     numbered = [(m.rule.id, decoded_patterns(m.rule.pattern, m.rule.id)) for m in matchers]
     scanned = [
@@ -110,12 +111,12 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
     )
 
 
-def _recognizers(declared: Sequence[Recognizer], masks: Masks) -> Any:
+def _recognizers(declared: Sequence[Recognizer]) -> Any:
     if not declared:
         return None
     from redactors.presidio import Recognizers  # heavy: only for a ruleset that asks for it
 
-    return Recognizers(declared, masks.fingerprint)
+    return Recognizers(declared, os.urandom(32))  # what is remembered stays in the process
 
 
 def exact_pattern(pattern: str, rule_id: str) -> Any:

@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 MIN_RUN: Final = 20
 """Characters of base64 that are looked into."""
@@ -24,19 +24,27 @@ _PRINTABLE: Final = (
 )
 BASE64_PATTERNS: Final = (
     f"(?:{_PRINTABLE}){{5}}",
-    "(?:H4sI|QlpoO|/Td6WFo|_Td6WFo|UEsDB|iVBORw0KGgo|R0lGOD[lh]|JVBERi0|KLUv/|N3q8ry|UmFyIR)",
+    "(?:H4sI|QlpoO|/Td6WFo|_Td6WFo|UEsDB|iVBORw0KGgo|R0lGOD[lh]|JVBERi0|N3q8ry|UmFyIR)",
+    "(?:KLUv[/_]|BCJNGA|[/_]wYAAHNOYVBwWQ|TFpJUA)",
     r"(?:eJ[wxyz0-9]|eNo|eAE|eAF|/9j/|_9j_|UklGR|AAAA[A-Za-z0-9+/]{3}mdHlw)[A-Za-z0-9+/_\x2d]{24}",
     r"data:[\w.+\x2d]{1,64}/[\w.+\x2d]{1,64}(?:;[\w.+=\x2d]{1,64}){0,4};base64,",
 )
 # How images, sound, films, fonts, documents, archives and programs begin.
 _FILES: Final = (
     b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF-", b"PK\x03\x04", b"RIFF", b"7z\xbc\xaf",
-    b"Rar!", b"(\xb5/\xfd", b"II*\x00", b"MM\x00*", b"\x00\x00\x01\x00", b"ID3", b"OggS", b"fLaC",
+    b"Rar!", b"II*\x00", b"MM\x00*", b"\x00\x00\x01\x00", b"ID3", b"OggS", b"fLaC",
     b"\x1aE\xdf\xa3", b"wOFF", b"wOF2", b"\x7fELF", b"SQLite format 3",
 )  # fmt: skip
 _FILM: Final = b"ftyp"  # behind four bytes of length
+# How compressed data begins that is not inflated here: zstd, LZ4, snappy, lzip.
+_SEALED: Final = (b"(\xb5/\xfd", b"\x04\x22M\x18", b"\xff\x06\x00\x00sNaPpY", b"LZIP")
+_COMPRESSED: Final = (b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00", b"x\x01", b"x\x9c", b"x\xda")
+_STRING: Final = re.compile(rb"[\x20-\x7e\t\r\n]{16,}+")  # shorter than any key told by its shape
+_MAX_LAYERS: Final = 4
 _MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
 _MIN_FILE_BYTES: Final = 48
+_MIN_TELLING_BYTES: Final = 32
+_PIECE_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ def runs(text: str) -> Iterator[Run]:
 def _best(run: str, start: int, end: int, media: str) -> Run:
     candidates = [Run(start, end, run, lead, decoded(run[lead:]), media) for lead in range(4)]
     whole = candidates[0]
-    if media or is_file(whole.data) or is_compressed(whole.data):
+    if media or is_file(whole.data) or is_compressed(whole.data) or is_sealed(whole.data):
         return whole
     return max(candidates, key=lambda c: (readable(c.data) is not None, -c.lead))
 
@@ -111,18 +119,59 @@ def is_file(data: bytes) -> bool:
 
 def is_compressed(data: bytes) -> bool:
     """Whether `data` begins as gzip, zlib, bzip2 or xz do."""
-    return data.startswith((b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00", b"x\x01", b"x\x9c", b"x\xda"))
+    return data.startswith(_COMPRESSED)
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether `data` is compressed in a way that is not undone here."""
+    return data.startswith(_SEALED)
+
+
+def strings(run: Run) -> str:
+    """The stretches of text in the bytes that a run holds, at whatever alignment it is read."""
+    read = (decoded(run.text[lead:]) for lead in range(4))
+    return "\n".join(found.decode() for data in read for found in _STRING.findall(data))
 
 
 def inflated(data: bytes) -> str | None:
-    """The text in compressed `data`, up to a bound; None if it is no compressed text in full."""
-    try:
-        if data.startswith(b"BZh"):
-            text = bz2.BZ2Decompressor().decompress(data, _MAX_INFLATED_BYTES)
-        elif data.startswith(b"\xfd7zXZ"):
-            text = lzma.LZMADecompressor().decompress(data, _MAX_INFLATED_BYTES)
-        else:
-            text = zlib.decompressobj(wbits=47).decompress(data, _MAX_INFLATED_BYTES)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error):
-        return None
-    return text.decode("utf-8", "replace") if len(text) < _MAX_INFLATED_BYTES else None
+    """What compressed `data` holds, "" if it only begins as such data does.
+
+    None: it cannot be told in full, for its length or because it is damaged or cut off.
+    """
+    for _ in range(_MAX_LAYERS):
+        if not data.startswith(_COMPRESSED):
+            return None if is_sealed(data) else data.decode("utf-8", "replace")
+        inner = _inflated(data)
+        if inner is None:
+            return None
+        data = inner
+    return None
+
+
+def _inflated(data: bytes) -> bytes | None:
+    """What the compressed streams that stand one after the other in `data` hold."""
+    whole = bytearray()
+    while data.startswith(_COMPRESSED):
+        stream = _stream(data)
+        try:
+            for at in range(0, len(data), _PIECE_BYTES):
+                piece = data[at : at + _PIECE_BYTES]
+                whole += stream.decompress(piece, _MAX_INFLATED_BYTES - len(whole))
+                if len(whole) >= _MAX_INFLATED_BYTES:
+                    return None
+                if stream.eof:
+                    data = stream.unused_data + data[at + _PIECE_BYTES :]
+                    break
+            else:
+                raise EOFError
+        except (OSError, EOFError, lzma.LZMAError, zlib.error):
+            # Two bytes are a weak sign: what soon is no such stream never was one.
+            is_none = data.startswith(b"x") and len(whole) < _MIN_TELLING_BYTES
+            return b"" if is_none else None
+    return None if data.strip(b"\0") else bytes(whole)
+
+
+def _stream(data: bytes) -> Any:
+    if data.startswith(b"BZh"):
+        return bz2.BZ2Decompressor()
+    return lzma.LZMADecompressor() if data.startswith(b"\xfd") else zlib.decompressobj(wbits=47)

@@ -6,11 +6,21 @@ would leave alone, whatever the rules are.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from redactors.actions import opaque, treat, whole
 from redactors.assignments import assignments
-from redactors.changes import Change, Edited, apart, deeper, in_document, in_json
+from redactors.changes import (
+    Change,
+    Edited,
+    Looking,
+    declared,
+    deeper,
+    in_document,
+    in_json,
+    reachable,
+    renamed,
+)
 from redactors.compiled import (
     BASE64,
     FLAG,
@@ -20,9 +30,20 @@ from redactors.compiled import (
     OBJECT,
     PERCENT,
     Compiled,
+    Treatment,
 )
 from redactors.edits import Edit, Mark, apply, compose, settled
-from redactors.encoded import Run, encoded, inflated, is_compressed, is_file, readable, runs
+from redactors.encoded import (
+    Run,
+    encoded,
+    inflated,
+    is_compressed,
+    is_file,
+    is_sealed,
+    readable,
+    runs,
+    strings,
+)
 from redactors.errors import Unexaminable
 from redactors.finder import Cell, Finder, Found, in_text
 from redactors.layers import views
@@ -38,16 +59,11 @@ MAX_DEPTH: Final = 16
 MAX_LOOKS: Final = 8
 """How often a text is looked at again after masking, before it is masked whole."""
 
+MAX_INFLATED: Final = 256 * 1024 * 1024
+"""Code points in the compressed data of one payload; of more it is refused."""
+
 _CELL: Final = tuple.__new__  # a cell made without a call of Python's: every text is one
 _OPENERS: Final = "{[ \t\r\n"  # what a text that is a document starts with
-
-
-class Looking(NamedTuple):
-    """A text on its way to stay as it is: what it was, the rule of its field, the edits so far."""
-
-    cell: Cell
-    rule: FieldRule | None
-    edits: list[Edit]
 
 
 class Examination:
@@ -56,8 +72,9 @@ class Examination:
     def __init__(self, compiled: Compiled, masks: Masks, memory: RunMemory) -> None:
         self._compiled, self._masks, self._memory = compiled, masks, memory
         self._finder = Finder(compiled, masks, memory)
+        # Documents inside texts that need no edits, with the memory's version then.
         self._examined: dict[str, int] = {}
-        """Documents inside texts that need no edits, with the memory's version then."""
+        self._inflated = 0
 
     def document(self, raw: str) -> tuple[list[Edit], list[Change]]:
         """The edits of the JSON text `raw`, and what they change; in order of place."""
@@ -66,47 +83,43 @@ class Examination:
         except NotJson:
             raise Unexaminable("not-json") from None
         known = self._memory.version
-        edited, renamed = self._leaves(leaves, 0)
+        edited, new_keys = self._leaves(leaves, 0)
         if self._memory.repeats(raw, known):  # what a field showed may stand before it, too
-            edited, renamed = self._leaves(leaves, 0)
+            edited, new_keys = self._leaves(leaves, 0)
         if self._compiled.kept:
-            edited = [each for each in edited if not self._is_kept(each, renamed)]
-        changes = []
-        for each in edited:
-            marks = tuple(mark for edit in each.edits for mark in edit.marks)
-            if each.new_key is not None:
-                marks = tuple(m._replace(layers=("key", *m.layers)) for m in marks)
-            changes.append(Change(pointer(each.leaf, renamed), marks))
+            edited = [each for each in edited if not self._is_kept(each, new_keys)]
+        changes = [declared(each, new_keys) for each in edited]
         return in_document(raw, 0, edited), changes
 
-    def _is_kept(self, edited: Edited, renamed: Mapping[int, str]) -> bool:
+    def _is_kept(self, edited: Edited, new_keys: Mapping[int, str]) -> bool:
         """Whether a scope keeps the value as it is; what a rule for secrets finds is never kept."""
         if edited.new_key is not None:
             return False
         if any(m.rule in self._compiled.secret_rules for e in edited.edits for m in e.marks):
             return False
-        return self._compiled.kept.cover(pointer(edited.leaf, renamed))
+        return self._compiled.kept.cover(pointer(edited.leaf, new_keys))
 
     def text(self, text: str) -> list[Edit]:
         """The edits of a text that stands alone."""
         known = self._memory.version
-        edits = self._whole_text(text)
-        return self._whole_text(text) if self._memory.repeats(text, known) else edits
+        edits = self._whole_text(text, 0)
+        return self._whole_text(text, 0) if self._memory.repeats(text, known) else edits
 
     def secrets_among(self, texts: Sequence[str]) -> set[int]:
         """The indexes of the texts in which a rule for secrets finds something, by one scan."""
         found = self._finder.find([Cell("", text) for text in texts])
-        return {index for index, each in found.items() if self._holds_secret(each)}
+        return {index for index, each in found.items() if self._secret_rule(each) is not None}
 
-    def _holds_secret(self, found: Found) -> bool:
-        findings = [*found.findings, *self._assigned(found)]
-        return any(f.rule.kind == "secret" and f.rule.action != "keep" for f in findings)
+    def _secret_rule(self, found: Found) -> Treatment | None:
+        """The first rule for secrets that finds something."""
+        rules = (finding.rule for finding in (*found.findings, *self._assigned(found)))
+        return next((r for r in rules if r.kind == "secret" and r.action != "keep"), None)
 
-    def _whole_text(self, text: str) -> list[Edit]:
+    def _whole_text(self, text: str, depth: int) -> list[Edit]:
         cell = Cell("", text, "")
-        (edits,) = self._look_again([Looking(cell, None, [])], 0)
+        (edits,) = self._look_again([Looking(cell, None, [])], depth)
         if edits:
-            (edits,) = self._settle([Looking(cell, None, edits)], 0)
+            (edits,) = self._settle([Looking(cell, None, edits)], depth)
         return settled(edits)
 
     def _leaves(self, leaves: list[Leaf], depth: int) -> tuple[list[Edited], dict[int, str]]:
@@ -159,12 +172,11 @@ class Examination:
         if not found:
             return {}
         of_keys = {key: found[i] for i, key in enumerate(keys, len(cells)) if i in found}
-        renamed = self._renamed(leaves, of_keys, depth) if of_keys else []
-        edited += renamed
-        new_keys = {each.leaf.place: each.new_key or "" for each in renamed}
-        for index in range(len(cells)) if renamed else sorted(found):
-            if index >= len(cells):
-                break
+        of_leaves = self._renamed(leaves, of_keys, depth) if of_keys else []
+        edited += of_leaves
+        new_keys = {each.leaf.place: each.new_key or "" for each in of_leaves}
+        seen = sorted(index for index in found if index < len(cells))
+        for index in range(len(cells)) if of_leaves else seen:
             leaf, cell = open_leaves[index], cells[index]
             if leaf.key == leaf.name and leaf.place in new_keys:
                 cell = cell._replace(name=new_keys[leaf.place])
@@ -261,11 +273,13 @@ class Examination:
             edits = self._embedded(text, found, depth)
             if edits:
                 return edits
+        findings = self._findings(found)
         if BASE64 in found.signals:
-            edits = [edit for run in runs(text) if (edit := self._in_run(run, depth))]
+            every = list(runs(text))
+            edits = [edit for run in every if (edit := self._in_run(run, depth))]
             if edits:
                 return edits
-        findings = self._findings(found)
+            findings += [finding for run in every for finding in self._in_bytes(run)]
         if HIDDEN in found.signals or PERCENT in found.signals:
             findings += self._seen_through(found)
         if not findings:
@@ -299,27 +313,45 @@ class Examination:
         return findings
 
     def _in_run(self, run: Run, depth: int) -> Edit | None:
-        """The edit of a run of base64: masked inside, or opaque; None: nothing is found in it."""
+        """The edit of a run of base64: masked inside, or whole; None: nothing is found in it."""
         if depth >= MAX_DEPTH:
             raise Unexaminable("too-deep")
         if is_file(run.data):  # what it is decides, not what a data URL calls it
             return opaque(run.text, run.start, run.end, self._masks)
-        compressed = is_compressed(run.data)
-        text = inflated(run.data) if compressed else readable(run.data)
+        text = readable(run.data)
         if text is None:
-            return None
-        cell = Cell("", text, "")
-        (edits,) = self._look_again([Looking(cell, None, [])], depth + 1)
+            return self._in_compressed(run, depth)
+        edits = self._whole_text(text, depth + 1)
         if not edits:
             return None
-        if compressed:
-            mark = edits[0].marks[0]
-            put = self._masks.plain(mark.label)
-            return Edit(run.start, run.end, put, (Mark(mark.rule, mark.label, "mask"),))
-        edits = settled(self._settle([Looking(cell, None, edits)], depth + 1)[0])
         marks = (m._replace(layers=("base64", *m.layers)) for e in edits for m in e.marks)
         put = encoded(run, apply(text, edits).encode("utf-8", "surrogatepass"))
         return Edit(run.start, run.end, put, tuple(marks))
+
+    def _in_compressed(self, run: Run, depth: int) -> Edit | None:
+        """The same for a run that is compressed: replaced whole, if anything is found in it."""
+        if not is_compressed(run.data) and not is_sealed(run.data):
+            return None
+        text = inflated(run.data)
+        if text is None:
+            return opaque(run.text, run.start, run.end, self._masks)
+        self._inflated += len(text)
+        if self._inflated > MAX_INFLATED:
+            raise Unexaminable("too-large")
+        edits = self._whole_text(text, depth + 1)
+        if not edits:
+            return None
+        mark = edits[0].marks[0]
+        put = self._masks.plain(mark.label)
+        return Edit(run.start, run.end, put, (Mark(mark.rule, mark.label, "mask"),))
+
+    def _in_bytes(self, run: Run) -> Iterator[Finding]:
+        """The run, if rules for secrets find anything in the text among its bytes."""
+        text = strings(run) if readable(run.data) is None else ""
+        found = self._finder.find([Cell("", text)]).get(0) if text else None
+        rule = None if found is None else self._secret_rule(found)
+        if rule is not None:
+            yield Finding(run.start, run.end, rule)
 
     def _assigned(self, found: Found) -> Iterator[Finding]:
         ends = sorted([*found.signals.get(NAMED, ()), *found.signals.get(FLAG, ())])
@@ -358,30 +390,11 @@ class Examination:
     def _renamed(
         self, leaves: Sequence[Leaf], found: Mapping[str, Found], depth: int
     ) -> list[Edited]:
-        """The keys to change; no two keys of an object become one."""
+        """The keys to change, where they stand."""
         edits_of: dict[str, list[Edit]] = {}
         for key, of_key in found.items():
             edits = self._look(key, of_key, depth)
             if edits:
                 edits = self._settle([Looking(Cell("", key), None, edits)], depth)[0]
-                edits_of[key] = [self._named_mask(edit) for edit in edits]
-        frames = {id(leaf.frame) for leaf in leaves if leaf.key in edits_of}
-        taken: dict[int, set[str]] = {frame: set() for frame in frames}
-        for leaf in leaves:
-            if id(leaf.frame) in frames and leaf.key is not None and leaf.key not in edits_of:
-                taken[id(leaf.frame)].add(leaf.key)
-        renamed = []
-        for leaf in leaves:
-            if leaf.key is not None and leaf.key in edits_of:
-                edits = apart(leaf.key, edits_of[leaf.key], taken[id(leaf.frame)])
-                renamed.append(Edited(leaf, settled(edits), apply(leaf.key, edits)))
-        return renamed
-
-    def _named_mask(self, edit: Edit) -> Edit:
-        """A key that would be dropped keeps a mask instead: its value must stay reachable."""
-        if edit.text:
-            return edit
-        mark = edit.marks[0]
-        return edit._replace(
-            text=self._masks.plain(mark.label), marks=(mark._replace(action="mask"),)
-        )
+                edits_of[key] = [reachable(edit, self._masks) for edit in edits]
+        return renamed(leaves, edits_of) if edits_of else []

@@ -84,13 +84,12 @@ class Finder:
         }
 
     def _recognize(self, cells: Sequence[Cell], found: dict[int, Found]) -> None:
-        """Adds the entities that a language model finds."""
-        for index, cell in enumerate(cells):
-            if cell.path is None:
-                continue
-            entities = self._compiled.recognizers.find(cell.text, cell.path)
+        """Adds the entities that a language model finds, in all texts at once."""
+        where = [index for index, cell in enumerate(cells) if cell.path is not None]
+        texts = [(cells[index].text, cells[index].path) for index in where]
+        for index, entities in zip(where, self._compiled.recognizers.find(texts), strict=True):
             if entities:
-                nothing = Found(cell.name, cell.text, [], {}, b"", 0)
+                nothing = Found(cells[index].name, cells[index].text, [], {}, b"", 0)
                 found.setdefault(index, nothing).findings.extend(entities)
 
     def _hits(self, data: bytes) -> "array[int]":

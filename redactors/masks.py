@@ -61,13 +61,6 @@ class Masks:
         name = _base32(self._keys.digest(key_id, "pseudonym", label.encode(), value), 12)
         return f"[{label}:{key_id}:{name}{self._checksum(key_id, label, name)}]"
 
-    def fingerprint(self, text: str) -> bytes:
-        """What a text can be remembered by: its keyed hash; "" without a key."""
-        if self._keys is None:
-            return b""
-        data = text.encode("utf-8", "surrogatepass")
-        return self._keys.digest(self._keys.current, "fingerprint", data)
-
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the genuine masks of `text` stand, in order."""
         found: list[tuple[int, int]] = []

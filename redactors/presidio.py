@@ -4,9 +4,10 @@ Only loaded when a ruleset asks for it (extra `ner`).  What was analysed is reme
 hash, so that a text that comes again costs nothing, and no text is kept.
 """
 
+import hashlib
 import importlib.util
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from redactors.errors import RulesetError
@@ -27,14 +28,12 @@ _MIN_WORDS: Final = 4
 class Recognizers:
     """The recognisers of a ruleset, on one loaded model."""
 
-    def __init__(
-        self, recognizers: Sequence[Recognizer], fingerprint: Callable[[str], bytes]
-    ) -> None:
+    def __init__(self, recognizers: Sequence[Recognizer], secret: bytes) -> None:
         """Raises RulesetError if Presidio or its model is not there, or an entity is unknown."""
         self._by_entity = {recognizer.presidio: recognizer for recognizer in recognizers}
         self._scopes = {r.id: Scopes(s for s in r.scope if s != PROSE) for r in recognizers}
-        self._fingerprint = fingerprint
-        self._remembered: dict[bytes, list[Finding]] = {}
+        self._secret = secret  # 64 bytes at most
+        self._known: dict[bytes, list[Finding]] = {}
         self._analyzer = _analyzer(recognizers[0].id)
         known = self._analyzer.get_supported_entities()
         for recognizer in recognizers:
@@ -49,38 +48,48 @@ class Recognizers:
         """Whether a recogniser looks only at some places of a document."""
         return any(self._scopes.values())
 
-    def find(self, text: str, path: str) -> list[Finding]:
-        """The entities in a text of prose that stands at `path`; none in any other text."""
-        if not is_prose(text):
-            return []
-        return [f for f in self._entities(text) if self._in_scope(f.rule.id, path)]
+    def find(self, texts: Sequence[tuple[str, str]]) -> list[list[Finding]]:
+        """The entities in each text that is prose; texts are given with their paths."""
+        if len(self._known) > _MAX_REMEMBERED:
+            self._known.clear()
+        prose = [text for text, _ in texts if is_prose(text)]
+        self._analyse(dict.fromkeys(text for text in prose if self._key(text) not in self._known))
+        found = (
+            self._known.get(self._key(text), []) if is_prose(text) else [] for text, _ in texts
+        )
+        return [
+            [finding for finding in of_text if self._in_scope(finding.rule.id, path)]
+            for of_text, (_, path) in zip(found, texts, strict=True)
+        ]
+
+    def _key(self, text: str) -> bytes:
+        """What an analysed text is remembered by; nothing is learnt from it without the key."""
+        data = text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, key=self._secret, digest_size=16).digest()
 
     def _in_scope(self, rule_id: str, path: str) -> bool:
         scopes = self._scopes[rule_id]
         return not scopes or scopes.cover(path)
 
-    def _entities(self, text: str) -> list[Finding]:
-        key = self._fingerprint(text)
-        found = self._remembered.get(key)
-        if found is None:
-            if len(self._remembered) >= _MAX_REMEMBERED:
-                self._remembered.clear()
-            found = self._remembered[key] = self._analysed(text)
-        return found
-
-    def _analysed(self, text: str) -> list[Finding]:
-        findings: list[Finding] = []
-        for start in range(0, len(text), MAX_PROSE_LENGTH):
+    def _analyse(self, texts: Iterable[str]) -> None:
+        """Lets the model read all the texts at once, each in pieces that it takes."""
+        pieces = [
+            (text, start, text[start : start + MAX_PROSE_LENGTH])
+            for text in texts
+            for start in range(0, len(text), MAX_PROSE_LENGTH)
+        ]
+        if not pieces:
+            return
+        read = self._analyzer.nlp_engine.process_batch([piece for _, _, piece in pieces], "en")
+        for (text, start, piece), (_, artifacts) in zip(pieces, read, strict=True):
+            found = self._known.setdefault(self._key(text), [])
             results = self._analyzer.analyze(
-                text=text[start : start + MAX_PROSE_LENGTH],
-                language="en",
-                entities=list(self._by_entity),
+                text=piece, language="en", entities=list(self._by_entity), nlp_artifacts=artifacts
             )
             for result in results:
                 rule = self._by_entity[result.entity_type]
                 if result.score >= rule.min_score:
-                    findings.append(Finding(start + result.start, start + result.end, rule))
-        return findings
+                    found.append(Finding(start + result.start, start + result.end, rule))
 
 
 def is_prose(text: str) -> bool:

@@ -1,8 +1,12 @@
 """The redactor's promises, one by one."""
 
 import base64
+import bz2
 import gzip
 import json
+import lzma
+import zlib
+from collections.abc import Callable
 
 import pytest
 from redaction_samples import (
@@ -11,6 +15,7 @@ from redaction_samples import (
     card,
     email,
     field,
+    letters,
     password,
     rule,
     small_redactor,
@@ -139,6 +144,49 @@ def test_compressed_content_with_a_finding_is_replaced_whole() -> None:
     run = base64.b64encode(gzip.compress(f"log {aws_key()} end".encode(), mtime=0)).decode()
     clean = base64.b64encode(gzip.compress(b"nothing to see in here", mtime=0)).decode()
     assert stored([run, clean]) == ["[SECRET]", clean]
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress, bz2.compress, lzma.compress])
+def test_compressed_content_that_cannot_be_told_in_full_is_replaced(
+    compress: Callable[[bytes], bytes],
+) -> None:
+    """Damaged in the middle, too long, twice over, or two streams one after the other."""
+    lines = b"".join(b"%d %s\n" % (n, letters(n, 40).encode()) for n in range(500))
+    whole = compress(lines)
+    damaged = whole[:-200] + bytes(180) + whole[-20:]
+    masks = stored([base64.b64encode(damaged).decode(), encoded(compress(bytes(17 * 2**20)))])
+    assert all(mask.startswith("[BLOB:k1:") for mask in masks)  # type: ignore[attr-defined]
+    secret = compress(f"log {aws_key()} end".encode())
+    assert stored([encoded(compress(secret)), encoded(compress(b"a clean line") + secret)]) == (
+        ["[SECRET]", "[SECRET]"]
+    )
+    clean = encoded(compress(compress(lines)))
+    assert stored([clean]) == [clean]
+
+
+def test_what_is_compressed_in_a_way_that_is_not_undone_here_is_replaced() -> None:
+    frame = b"(\xb5/\xfd" + b" \x19\xc9\x00\x00" + aws_key().encode() + bytes(5)
+    assert stored([encoded(frame)])[0].startswith("[BLOB:k1:")  # type: ignore[index]
+
+
+def test_text_that_begins_as_compressed_data_does_is_text() -> None:
+    run = encoded(f"BZh is how {aws_key()} begins".encode())
+    (masked,) = stored([run])  # type: ignore[misc]
+    assert base64.b64decode(masked) == b"BZh is how [SECRET] begins"
+    for data in (b"x\x9c" + bytes(range(128, 250)), b"x\x01\xff" + bytes(range(128, 250))):
+        assert stored([encoded(data)]) == [encoded(data)]
+
+
+def test_a_key_between_bytes_that_are_no_text_takes_the_whole_run_with_it() -> None:
+    data = bytes(range(128, 200)) + f"key={aws_key()};".encode() + bytes(range(200, 256))
+    clean = bytes(range(128, 200)) + b"nothing to be found in here" + bytes(range(200, 256))
+    assert stored([encoded(data), "x" + encoded(data), encoded(clean)]) == (
+        ["[SECRET]", "[SECRET]", encoded(clean)]
+    )
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def test_an_image_becomes_its_length_and_keyed_hash() -> None:

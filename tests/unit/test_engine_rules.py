@@ -33,6 +33,29 @@ def test_a_name_in_prose_is_hashed_where_a_ruleset_asks_presidio_for_it() -> Non
     assert redactor.redact_json('{"t": "Sarah Johnson"}').text == '{"t": "Sarah Johnson"}'
 
 
+def test_the_texts_of_a_payload_are_analysed_at_once_and_none_of_them_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    redactor = Redactor(small_ruleset(recognizers=(recognizer(),)), KEYS)
+    engine = redactor._compiled.recognizers._analyzer.nlp_engine
+    batches: list[list[str]] = []
+    analyse = engine.process_batch
+    monkeypatch.setattr(
+        engine, "process_batch", lambda texts, *a: batches.append(texts) or analyse(texts, *a)
+    )
+    plain = [f"The {colour} lamp was broken in the kitchen." for colour in ("red", "blue")]
+    for _ in range(2):
+        redactor.redact_json(json.dumps([*plain, plain[0], "no prose"]))
+    assert batches == [plain]
+
+
+def test_without_a_key_no_text_is_taken_for_another() -> None:
+    redactor = Redactor(small_ruleset(recognizers=(recognizer(kind="secret"),)), None)
+    other = PROSE.replace("Sarah Johnson", "The old owner")
+    assert redactor.redact_text(other).text == other
+    assert "Sarah" not in redactor.redact_text(PROSE).text
+
+
 def test_a_recogniser_looks_only_at_its_scope() -> None:
     scoped = recognizer(scope=("/messages/*/text",))
     redactor = Redactor(small_ruleset(recognizers=(scoped,)), KEYS)
