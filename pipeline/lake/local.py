@@ -68,10 +68,12 @@ class LocalStore(Store):
         with suppress(OSError):  # somebody has just put a file there, or removed the folder
             (self.root / folder).rmdir()
 
-    def keeps_versions(self) -> bool:
+    def check_writable(self) -> None:
         key = f"{layout.TMP}/put/{secrets.token_hex(16)}"
         self.put_tmp(key, b"")
         self.delete(key)
+
+    def keeps_versions(self) -> bool:
         return False
 
     def put_tmp(self, key: str, data: bytes) -> None:
