@@ -2,16 +2,37 @@
 what of the run is gone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
 
 from pipeline.errors import UsageError
 from pipeline.lake.layout import parse_bucket
 from pipeline.lake.live import Lake
-from pipeline.records.reading import RunView, read_run
+from pipeline.records.reading import Row, RunView, read_run
 from pipeline.retention.access import note_read
-from pipeline.retention.tombstones import removals_of_run
+from pipeline.retention.tombstones import Tombstone, removals_at, removals_of_run
 from redactors import KeyRing
+
+
+def _dated(value: Any, record: Row, known: frozenset[str], gone: Sequence[Tombstone]) -> Any:
+    """A record in which what it refers to and expired early ends when it did: a policy that was
+    shortened reaches events, not what records said of them."""
+    if isinstance(value, list):
+        return [_dated(each, record, known, gone) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "is_embedded" not in value:
+        return {name: _dated(each, record, known, gone) for name, each in value.items()}
+    at = record["kafka_topic"], record["kafka_partition"], *[value["kafka_offset"]] * 2
+    ended = [each.when_us for each in removals_at(gone, *at) if each.why != "erase"]
+    if value["event_id"] in known or not ended:
+        return value
+    return {
+        **value,
+        "deadline": min(value["deadline"], datetime.fromtimestamp(ended[0] / 1e6, UTC)),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +71,10 @@ class Opener:
         )
         if self.keys is None or not view.is_partial:
             return view
-        return replace(view, removals=removals_of_run(self.lake.store, run_id, self.keys))
+        gone = removals_of_run(self.lake.store, run_id, self.keys)
+        known = frozenset(event["event_id"] for event in view.events)
+        records = tuple(_dated(record, record, known, gone) for record in view.records)
+        return replace(view, records=records, removals=gone)
 
     def _raise_if_removed(self, run_id: str) -> None:
         if self.keys is None:

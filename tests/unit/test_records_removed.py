@@ -16,10 +16,11 @@ from pipeline.lake.live import read_lake
 from pipeline.lake.store import Store
 from pipeline.records.access import Opener
 from pipeline.records.reading import RunView
-from pipeline.records.show import run_lines
+from pipeline.records.show import expired_rows, run_lines
 from pipeline.records.trace import Hop, trace
 from pipeline.retention.erase import Eraser
-from pipeline.retention.policy import DAY_US
+from pipeline.retention.policy import DAY_US, Policy
+from pipeline.retention.shorten import Shortener
 from pipeline.retention.subjects import pseudonyms_of
 from pipeline.retention.sweep import Sweeper
 from redactors import KeyRing
@@ -87,6 +88,22 @@ def test_a_decision_whose_record_is_gone_as_well_is_not_said_never_to_have_been(
     without = RunView("run", (), view.events, 0, 0, view.removals)
     last = traced(without, DEBUG_GONE_US)[-1]
     assert last.detail == "no decision was recorded in what is left: rows of the run expired"
+
+
+def test_what_went_early_by_a_shorter_policy_has_expired_and_is_not_said_to_be_there(
+    store: Store, keys: Path
+) -> None:
+    """The record still says when its events were to go."""
+    lifetimes = {"debug": "24h", "default": "30d", "legal": "400d"}
+    classes = {name: {"lifetime": span, "bucket": "hour"} for name, span in lifetimes.items()}
+    policy = Policy.model_validate({"default": "default", "classes": classes})
+    Shortener(store, new_claim(), "tester", lambda: NOW_US, policy).shorten("less is enough")
+    early_us = NOW_US + 2 * DAY_US
+    sweep(store, keys, early_us)
+    view = opened(store, keys)
+    assert "authority" in expired_rows(view.records[0], early_us)
+    assert "authority" not in expired_rows(opened(store, None).records[0], early_us)
+    assert traced(view, early_us)[-1].detail == "its event has expired"
 
 
 def test_without_the_key_nobody_can_ask_what_went(store: Store, keys: Path) -> None:
