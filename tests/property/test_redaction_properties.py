@@ -20,6 +20,7 @@ from redaction_samples import (
 
 from redactors import Redacted, Redactor, RulesetError, Unexaminable
 from redactors.masks import Masks
+from redactors.walk import NotJson, _parsed, _parsed_deep
 
 MASKS = Masks({"SECRET", "CARD", "EMAIL", "PASSWORD", "NAME", "PRIVATE_KEY"}, KEYS)
 SEEDS = st.integers(1, 5)
@@ -87,6 +88,19 @@ def marked_texts(redacted: Redacted) -> list[str]:
 @settings(max_examples=500)
 def test_the_output_is_json_of_the_same_shape(body: str) -> None:
     assert shape(json.loads(small_redactor().redact_json(body).text)) == shape(json.loads(body))
+
+
+@given(st.one_of(BODIES, st.text(alphabet='[]{}:,"\\\\au0019.eE+- \\ntrfls', max_size=40)))
+@settings(max_examples=700)
+def test_what_is_nested_too_deeply_for_the_fast_reader_is_read_alike(body: str) -> None:
+    assert read_by(_parsed, body) == read_by(_parsed_deep, body)
+
+
+def read_by(read: Any, body: str) -> Any:
+    try:
+        return read(body, 0)
+    except NotJson:
+        return "not JSON"
 
 
 @given(BODIES)

@@ -219,6 +219,30 @@ def test_depth_and_size_do_not_hide_or_crash() -> None:
     assert aws_key() not in small_redactor().redact_json(long).text
 
 
+@pytest.mark.parametrize("depth", [600, 10_000])
+def test_no_depth_of_objects_hides_a_key_or_a_mistake(depth: int) -> None:
+    inside = f'[{{"t": "{aws_key()}"}}, 1.10, {{}}, []]'
+    deep = '{"a": [' * depth + inside + "]}" * depth
+    masked = deep.replace(aws_key(), "[SECRET]")
+    assert small_redactor().redact_json(deep).text == masked
+    assert small_redactor().redact_text(f"see {deep} there").text == f"see {masked} there"
+    path = small_redactor().redact_json(deep).redactions[0].path
+    assert path == "/a/0" * depth + "/0/t"
+    for mistake in ("[1,]", "{,}", '{"a" 1}', "{1: 2}", "[1}", "[1 2]", '{"a":}', "[", '["'):
+        with pytest.raises(Unexaminable):
+            small_redactor().redact_json('{"a": [' * depth + mistake + "]}" * depth)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("piece", ["x ", "\\n", "é", "0", "A1b2+/", '\\"', "a=b&", "%41", "é=1 "])
+def test_a_string_of_fifty_megabytes_is_masked_or_refused(piece: str) -> None:
+    body = f'{{"a": "{piece * (50_000_000 // len(piece))} {aws_key()}"}}'
+    try:
+        assert aws_key() not in small_redactor().redact_json(body).text
+    except Unexaminable as refused:
+        assert refused.code == "too-dense"
+
+
 def test_repeated_keys_and_lone_surrogates_survive() -> None:
     body = f'{{"a":"{aws_key()}","a":"\\ud800 {aws_key(2)}","\\udfff":1}}'
     assert small_redactor().redact_json(body).text == (

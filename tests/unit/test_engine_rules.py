@@ -180,3 +180,18 @@ def test_the_filter_declares_what_it_did() -> None:
     declared = json.loads(line)
     assert declared["value"] == "key [SECRET]"
     assert declared["redactions"][0]["rule"] == "aws-key"
+
+
+def test_the_filter_reads_no_further_than_it_has_written() -> None:
+    read = 0
+
+    class Endless(io.BytesIO):
+        def readline(self, _limit: int | None = -1) -> bytes:
+            nonlocal read
+            read += 1
+            return b'{"a": 1}\n'
+
+    lines = redact_lines(Endless(), small_redactor())
+    for count in range(1, 1000):
+        assert next(lines) == b'{"a": 1}\n'
+        assert read == count
