@@ -68,6 +68,7 @@ class Compiled:
     matchers: tuple[Matcher, ...]
     database: Any  # the matchers' patterns, then the signals
     signals: tuple[str, ...]
+    fields: tuple[FieldRule, ...]
     valid: Mapping[str, Callable[[str], bool]]  # the validators of field rules, by rule id
     roles: Roles
     allowed: frozenset[str]
@@ -98,6 +99,7 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
         matchers=matchers,
         database=pattern_database(scanned),
         signals=tuple(signals),
+        fields=tuple(fields),
         valid={f.id: validator(f.validator) for f in fields if f.validator is not None},
         roles=Roles(fields, lambda name: bool(masks.spans(name))),
         allowed=frozenset(entry.value for entry in ruleset.allow if entry.value is not None),

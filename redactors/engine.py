@@ -21,6 +21,7 @@ from redactors.loader import ruleset_digest
 from redactors.masks import ID_LABEL, Masks
 from redactors.memory import RunMemory
 from redactors.ruleset import Ruleset
+from redactors.second_look import SecondLook
 from redactors.types import Redacted, Redaction
 
 MAX_LENGTH: Final = 64 * 1024 * 1024
@@ -44,6 +45,7 @@ class Redactor:
         self._keys, self._by = keys, by
         self._masks = masks_of(ruleset, keys)
         self._compiled = compile_ruleset(ruleset, self._masks)
+        self._second_look = SecondLook(self._compiled)
         self._lock = Lock()
         self.digest = ruleset_digest(ruleset)
 
@@ -68,7 +70,7 @@ class Redactor:
     def _is_clean(self, body: str, memory: RunMemory | None) -> bool:
         """Whether one look at the text as a whole shows that nothing in it can change."""
         screen = self._compiled.screen
-        if screen is None or not screen.passes(body):
+        if screen is None or not screen.passes(body, self._second_look.refutes):
             return False
         return not memory or not memory.may_hold(body.encode())
 

@@ -31,18 +31,29 @@ def name_needles(fields: Sequence[FieldRule]) -> list[Needle]:
     """
     secret = {name.removeprefix("*") for f in fields if f.kind == "secret" for name in f.names}
     named = _telling(secret)
-    starred = {name[1:] for field in fields for name in field.names if name.startswith("*")}
-    keys = _telling(starred)
-    whole = {name for field in fields for name in field.names if not name.startswith("*")}
-    found = [
-        *((name, f"{shell_name(name)}[0-9]{{0,4}}{_CLOSERS}:?={_BLANK}*{_BARE}")
-          for name in named if name.isascii()),
-        *((name, f"(?i){_spelled(name)}(?:{_KEY}|{_ASSIGNED})") for name in named),
-        *((name, f"(?i){_spelled(name)}{_KEY}") for name in keys if not _is_covered(name, named)),
-        *((name, f"(?i)[^A-Za-z0-9]{_spelled(name)}{_KEY}") for name in sorted(whole)
-          if not _is_covered(name, [*keys, *named])),
+    return [
+        *_needles((name, f"{shell_name(name)}[0-9]{{0,4}}{_CLOSERS}:?={_BLANK}*{_BARE}")
+                  for name in named if name.isascii()),
+        *_needles((name, f"(?i){_spelled(name)}(?:{_KEY}|{_ASSIGNED})") for name in named),
+        *key_needles(fields, besides=named),
     ]  # fmt: skip
-    return [Needle(pattern, not name.isascii()) for name, pattern in found]
+
+
+def key_needles(fields: Sequence[FieldRule], besides: Iterable[str] = ()) -> list[Needle]:
+    """The keys alone, but for names that end as one of `besides`."""
+    known = list(besides)
+    starred = {name[1:] for field in fields for name in field.names if name.startswith("*")}
+    keys = [name for name in _telling(starred) if not _is_covered(name, known)]
+    whole = {name for field in fields for name in field.names if not name.startswith("*")}
+    return [
+        *_needles((name, f"(?i){_spelled(name)}{_KEY}") for name in keys),
+        *_needles((name, f"(?i)[^A-Za-z0-9]{_spelled(name)}{_KEY}") for name in sorted(whole)
+                  if not _is_covered(name, [*keys, *known])),
+    ]  # fmt: skip
+
+
+def _needles(patterns: Iterable[tuple[str, str]]) -> list[Needle]:
+    return [Needle(pattern, not name.isascii()) for name, pattern in patterns]
 
 
 def _telling(names: set[str]) -> list[str]:

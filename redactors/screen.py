@@ -7,8 +7,8 @@ a finding from them.  It may hit for nothing, but never miss what an examination
 
 import codecs
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import re2
@@ -36,6 +36,13 @@ _ESCAPES: Final = (
 )  # fmt: skip
 
 
+NAMED: Final = 1_000_000
+"""What the screen calls a value that may be given by name; a rule it calls by its index."""
+
+_OTHER: Final = 1_000_001
+_Refutes: TypeAlias = Callable[[int, bytes], bool]
+
+
 class Screen:
     """The screen of one ruleset."""
 
@@ -53,17 +60,23 @@ class Screen:
             for needle in needles(parse(rule.pattern, rule.id))
         ]
         others = [
-            *name_needles(fields), Needle(masks),
-            *map(Needle, BASE64_PATTERNS), *(Needle(each, True) for each in FOREIGN_PATTERNS),
-        ]  # fmt: skip
-        found += [(each, Scanned("screen", each.pattern, len(rules), once=True)) for each in others]
+            *((each, NAMED) for each in name_needles(fields)),
+            *((Needle(each), _OTHER) for each in (masks, *BASE64_PATTERNS)),
+            *((Needle(each, True), _OTHER) for each in FOREIGN_PATTERNS),
+        ]
+        found += [(each, Scanned("screen", each.pattern, kind, once=True)) for each, kind in others]
         placed = [(each, scanned) for each, scanned in found if not each.is_shape]
         self._ascii = pattern_database([scanned for each, scanned in placed if not each.is_foreign])
         self._foreign = pattern_database([scanned for each, scanned in placed if each.is_foreign])
-        self._shapes = _any_of([each.pattern for each, _ in found if each.is_shape])
+        shapes = [scanned for each, scanned in found if each.is_shape]
+        self._any_shape = _any_of([each.pattern for each in shapes])
+        self._shapes = pattern_database(shapes)
 
-    def passes(self, body: str) -> bool:
-        """Whether no part of the JSON text `body` can be changed; False also if it is no JSON."""
+    def passes(self, body: str, refutes: _Refutes) -> bool:
+        """Whether no part of the JSON text `body` can be changed; False also if it is no JSON.
+
+        `refutes` says whether what the screen points at, by its id, is nothing in unescaped `text`.
+        """
         if len(body) > MAX_LENGTH:
             return False
         try:
@@ -73,30 +86,34 @@ class Screen:
         except (ValueError, RecursionError):  # no JSON, or one that only a closer look can tell
             return False
         for _ in range(_MAX_LEVELS):
-            if self._shows(text):
+            if self._may_be_read_otherwise(text):
+                return False
+            suspects = self._suspects(text)
+            if suspects and not all(refutes(each, text) for each in suspects):
                 return False
             before, text = text, _unescaped_again(text)
             if text == before:
                 return True
         return False
 
-    def _shows(self, text: bytes) -> bool:
-        """Whether anything in `text` may be a finding, or hide one."""
+    def _may_be_read_otherwise(self, text: bytes) -> bool:
+        """Whether anything in `text` may hide a finding from a scan."""
         if b"\\" in text and _NUMBERED.search(text):
             return True
-        if b"%" in text and _PERCENT.search(text):
-            return True
-        if not text.isascii() and self._hits(self._foreign, text):
-            return True
-        return self._hits(self._ascii, text) or self._shapes.search(text) is not None
+        return b"%" in text and _PERCENT.search(text) is not None
 
-    def _hits(self, database: Any, text: bytes) -> bool:
+    def _suspects(self, text: bytes) -> set[int]:
+        """What may be found in `text`."""
         found: set[int] = set()
-        database.scan(text, match_event_handler=_note, context=found)
+        self._ascii.scan(text, match_event_handler=_note, context=found)
+        if not text.isascii():
+            self._foreign.scan(text, match_event_handler=_note, context=found)
+        if self._any_shape.search(text) is not None:
+            self._shapes.scan(text, match_event_handler=_note, context=found)
         if not found:
-            return False
+            return found
         lowered = text.lower()
-        return any(self._counts(index, lowered) for index in found)
+        return {index for index in found if self._counts(index, lowered)}
 
     def _counts(self, index: int, lowered: bytes) -> bool:
         words = self._keywords.get(index)
@@ -114,7 +131,7 @@ def _any_of(patterns: Iterable[str]) -> Any:
     options.never_capture = True
     options.log_errors = False
     options.max_mem = _SHAPES_BYTES
-    joined = "|".join(f"(?:{pattern})" for pattern in patterns)
+    joined = "|".join(f"(?:{pattern})" for pattern in patterns) or r"[^\x00-\xff]"
     return re2.compile(f"(?m:{joined})".encode("latin-1"), options)
 
 

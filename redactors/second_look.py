@@ -1,0 +1,148 @@
+"""A closer look at what the screen points at, before a text is taken apart for it.
+
+The screen hits wherever a finding may stand: at an order number as at a card number, at a
+placeholder as at a key.  Most of that is refuted here, on the JSON text with its escapes undone, by
+the exact patterns, their validators, and the rules for values given by name.  What cannot be refuted
+without knowing where each string ends is left to a full examination.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
+from typing import Final
+
+from redactors.assignments import assignments, flag_patterns, named_patterns
+from redactors.compiled import Compiled, Matcher
+from redactors.databases import Scanned, pattern_database
+from redactors.finder import spans
+from redactors.name_needles import key_needles
+from redactors.pattern import (
+    Anchor,
+    Bytes,
+    Choice,
+    Node,
+    Repeat,
+    Sequence,
+    is_nullable,
+    joined,
+    longest,
+    mask_of,
+    parse,
+)
+from redactors.ruleset import FieldRule
+from redactors.screen import NAMED
+
+_AROUND: Final = mask_of(
+    b'":,[]}{ \t\r\n'
+)  # what stands around a value in JSON, or in a scan of it
+_OUTSIDE: Final = _AROUND & ~mask_of(b" :")
+_MAX_EDGE: Final = 2
+_QUOTED: Final = re.compile(rb"[ \t]{0,8}+[bBrRuUfF@$]{0,2}+[\"'`\\]")
+_KEY, _END = 0, 1
+
+
+class SecondLook:
+    """Refutes what the screen of one ruleset points at."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self._matchers = {i: m for i, m in enumerate(compiled.matchers) if _stands_alone(m)}
+        secret = [field for field in compiled.fields if field.kind == "secret"]
+        keys = key_needles(compiled.fields)
+        patterns = [Scanned("key", each.pattern, _KEY, once=True) for each in keys]
+        patterns += [
+            Scanned("name", each, _END)
+            for each in (*named_patterns(secret), *flag_patterns(secret))
+        ]
+        self._names = pattern_database(patterns)
+
+    def refutes(self, index: int, text: bytes) -> bool:
+        """Whether no finding of what the screen calls `index` stands in unescaped JSON `text`."""
+        if index == NAMED:
+            return self._refutes_names(text)
+        matcher = self._matchers.get(index)
+        return matcher is not None and next(spans(matcher, text), None) is None
+
+    def _refutes_names(self, text: bytes) -> bool:
+        ends: set[int] = set()
+        self._names.scan(text, match_event_handler=_note, context=ends)
+        if -1 in ends or any(_QUOTED.match(text, end) for end in ends):
+            return False  # a key; or a value that may end where its string does
+        named = assignments(text, sorted(ends), self._compiled.roles, self._is_valid)
+        return next(named, None) is None
+
+    def _is_valid(self, rule: FieldRule, value: str) -> bool:
+        valid = self._compiled.valid.get(rule.id)
+        return valid is None or valid(value)
+
+
+def _note(index: int, _start: int, end: int, _flags: int, ends: set[int]) -> None:
+    ends.add(-1 if index == _KEY else end)
+
+
+def _stands_alone(matcher: Matcher) -> bool:
+    """Whether a match of the rule in a string is one in unescaped JSON too, and ends where it does."""
+    tree = parse(matcher.rule.pattern, matcher.rule.id)
+    options = tree.options if isinstance(tree, Choice) else (tree,)
+    return all(_is_told_apart(option, matcher.rule.unless is None) for option in options)
+
+
+def _is_told_apart(tree: Node, may_have_edges: bool) -> bool:
+    """Whether only a byte at either end of a match may be one that JSON has around a value.
+
+    There, any of them must do, so that none makes a difference.
+    """
+    items = list(tree.items) if isinstance(tree, Sequence) else [tree]
+    edges = [items.pop(at) for at in (0, -1) if items and _takes(items[at], _AROUND)]
+    if not items or (edges and not may_have_edges) or not all(map(_is_blind, edges)):
+        return False
+    if any(_takes(item, _OUTSIDE) or _has_line_anchor(item) for item in items):
+        return False
+    inner = joined(items)
+    return not (_end_bytes(inner, 1) | _end_bytes(inner, -1)) & _AROUND
+
+
+def _end_bytes(node: Node, step: int) -> int:
+    """The bytes that a match may start with (`step` 1) or end with (-1)."""
+    match node:
+        case Bytes(mask):
+            return mask
+        case Anchor():
+            return 0
+        case Repeat(item):
+            return _end_bytes(item, step)
+        case Choice(items):
+            return reduce(or_, (_end_bytes(item, step) for item in items))
+        case Sequence(items):
+            mask = 0
+            for item in items[::step]:
+                mask |= _end_bytes(item, step)
+                if not is_nullable(item):
+                    break
+            return mask
+
+
+def _is_blind(edge: Node) -> bool:
+    width = longest(edge)
+    masks = [each.mask & _AROUND for each in _leaves(edge) if isinstance(each, Bytes)]
+    return width is not None and width <= _MAX_EDGE and all(m in (0, _AROUND) for m in masks)
+
+
+def _takes(node: Node, mask: int) -> bool:
+    return any(isinstance(each, Bytes) and each.mask & mask for each in _leaves(node))
+
+
+def _has_line_anchor(node: Node) -> bool:
+    return any(isinstance(each, Anchor) and each.kind != "\\b" for each in _leaves(node))
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    match node:
+        case Choice(items) | Sequence(items):
+            for item in items:
+                yield from _leaves(item)
+        case Repeat(item):
+            yield from _leaves(item)
+        case _:
+            yield node
