@@ -69,8 +69,8 @@ class Screen:
         self._ascii = pattern_database([scanned for each, scanned in placed if not each.is_foreign])
         self._foreign = pattern_database([scanned for each, scanned in placed if each.is_foreign])
         shapes = [scanned for each, scanned in found if each.is_shape]
-        self._any_shape = _any_of([each.pattern for each in shapes])
-        self._shapes = pattern_database(shapes)
+        self._any_shape = _any_of([each.pattern for each in shapes]) if shapes else None
+        self._shapes = pattern_database(shapes) if shapes else None
 
     def passes(self, body: str, refutes: _Refutes) -> bool:
         """Whether no part of the JSON text `body` can be changed; False also if it is no JSON.
@@ -108,7 +108,7 @@ class Screen:
         self._ascii.scan(text, match_event_handler=_note, context=found)
         if not text.isascii():
             self._foreign.scan(text, match_event_handler=_note, context=found)
-        if self._any_shape.search(text) is not None:
+        if self._any_shape and self._any_shape.search(text) is not None:
             self._shapes.scan(text, match_event_handler=_note, context=found)
         if not found:
             return found
@@ -131,7 +131,7 @@ def _any_of(patterns: Iterable[str]) -> Any:
     options.never_capture = True
     options.log_errors = False
     options.max_mem = _SHAPES_BYTES
-    joined = "|".join(f"(?:{pattern})" for pattern in patterns) or r"[^\x00-\xff]"
+    joined = "|".join(f"(?:{pattern})" for pattern in patterns)
     return re2.compile(f"(?m:{joined})".encode("latin-1"), options)
 
 

@@ -1,9 +1,9 @@
 """A closer look at what the screen points at, before a text is taken apart for it.
 
 The screen hits wherever a finding may stand: at an order number as at a card number, at a
-placeholder as at a key.  Most of that is refuted here, on the JSON text with its escapes undone, by
-the exact patterns, their validators, and the rules for values given by name.  What cannot be refuted
-without knowing where each string ends is left to a full examination.
+placeholder as at a key.  Most of that is refuted here, on the JSON text with its escapes undone,
+by the exact patterns, their validators, and the rules for values given by name.  What cannot be
+refuted without knowing where each string ends is left to a full examination.
 """
 
 import re
@@ -33,9 +33,7 @@ from redactors.pattern import (
 from redactors.ruleset import FieldRule
 from redactors.screen import NAMED
 
-_AROUND: Final = mask_of(
-    b'":,[]}{ \t\r\n'
-)  # what stands around a value in JSON, or in a scan of it
+_AROUND: Final = mask_of(b'":,[]}{ \t\r\n')  # around a value in JSON, or in a scan
 _OUTSIDE: Final = _AROUND & ~mask_of(b" :")
 _MAX_EDGE: Final = 2
 _QUOTED: Final = re.compile(rb"[ \t]{0,8}+[bBrRuUfF@$]{0,2}+[\"'`\\]")
@@ -82,7 +80,7 @@ def _note(index: int, _start: int, end: int, _flags: int, ends: set[int]) -> Non
 
 
 def _stands_alone(matcher: Matcher) -> bool:
-    """Whether a match of the rule in a string is one in unescaped JSON too, and ends where it does."""
+    """Whether a match of the rule in a string is one in unescaped JSON too, with the same end."""
     tree = parse(matcher.rule.pattern, matcher.rule.id)
     options = tree.options if isinstance(tree, Choice) else (tree,)
     return all(_is_told_apart(option, matcher.rule.unless is None) for option in options)
