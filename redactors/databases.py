@@ -32,12 +32,21 @@ class Scanned:
     once: bool = False
 
 
+class _Nothing:
+    """The database without patterns, which hyperscan does not know."""
+
+    def scan(self, text: bytes, **_handling: object) -> None:
+        """Finds nothing."""
+
+
 def pattern_database(patterns: Sequence[Scanned]) -> Any:
     """A database over bytes, in which `^` and `$` match at every line.
 
     A pattern too large for the engine is approximated, never narrowed.  Raises RulesetError that
     names a pattern which cannot be compiled.
     """
+    if not patterns:
+        return _Nothing()
     every = [
         hyperscan.HS_FLAG_MULTILINE | (hyperscan.HS_FLAG_SINGLEMATCH if each.once else 0)
         for each in patterns

@@ -70,7 +70,7 @@ class Screen:
         self._foreign = pattern_database([scanned for each, scanned in placed if each.is_foreign])
         shapes = [scanned for each, scanned in found if each.is_shape]
         self._any_shape = _any_of([each.pattern for each in shapes]) if shapes else None
-        self._shapes = pattern_database(shapes) if shapes else None
+        self._shapes = pattern_database(shapes)
 
     def passes(self, body: str, refutes: _Refutes) -> bool:
         """Whether no part of the JSON text `body` can be changed; False also if it is no JSON.
