@@ -1,12 +1,15 @@
-"""How fast one worker ingests, with redaction and without, and against a bare loop.
+"""How fast an ingest is: with redaction and without, beside loops one would write, and at scale.
 
-    python benchmarks/bench_ingest.py [--events 200000] [--slice-records 2000] [--rounds 3]
+    python benchmarks/bench_ingest.py [--events 50000] [--rounds 3] [--out benchmarks/results]
 
-Everything runs on one real broker in one session; each round measures every variant once, in turn,
-and the ratios are taken within a round.  Prints medians with the spread.
+Everything runs on one real broker in one session.  Each round measures every variant once, in turn,
+each in a process of its own, and ratios are taken within a round.  Rates are CPU time, start-up of
+Python and libraries excepted; quote the ratios, not the rates.  Then the cost of an event by the
+number of events and of partitions.  Writes `ingest.md` and, with matplotlib, `ingest.png`.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import resource
@@ -15,90 +18,166 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from events import events
 
 ROOT = Path(__file__).parent
-VARIANTS = ("redacting", "not redacting", "bare loop")
+PARTITIONS = 8
+PRESIDIO = "Presidio loop"
+TWO = "two workers"
+VARIANTS = ("redacting", TWO, "not redacting", "bare loop", PRESIDIO)
+TARGETS = {
+    "redacting / not redacting": "at least 0.5",
+    "redacting / bare loop": "at least 0.35",
+    "redacting / Presidio loop": "at least 50",
+    "two workers / redacting": "CPU seconds per event at most 1.2 times those of one",
+}
+PRESIDIO_SHARE = 0.02
+"""Part of the events that the slowest variant gets."""
 
 
 def main() -> None:
     """Measures and prints, or, as a child, runs one variant."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=200_000)
+    parser.add_argument("--events", type=int, default=50_000)
     parser.add_argument("--slice-records", type=int, default=2_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--child", nargs=3, metavar=("VARIANT", "BOOTSTRAP", "DIR"))
+    parser.add_argument("--counts", type=int, nargs="*", default=[10_000, 50_000, 200_000])
+    parser.add_argument("--partitions", type=int, nargs="*", default=[1, 8, 64])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--child", nargs=4, metavar=("VARIANT", "BOOTSTRAP", "TOPIC", "DIR"))
     options = parser.parse_args()
     if options.child:
-        variant, bootstrap, folder = options.child
-        print(json.dumps(run(variant, bootstrap, Path(folder), options)))
+        variant, bootstrap, topic, folder = options.child
+        print(json.dumps(run(variant, bootstrap, topic, Path(folder), options)))
         return
     from pipeline import broker
 
     with tempfile.TemporaryDirectory() as folder:
         running = broker.start(Path(folder) / "broker", broker.free_port(), print)
         try:
-            produce(running.bootstrap, options.events)
-            report(measure(running.bootstrap, Path(folder), options), options)
+            bench = Bench(running.bootstrap, Path(folder), options)
+            text, costs = bench.report()
         finally:
             broker.stop(Path(folder) / "broker")
+    print(text)
+    if options.out:
+        options.out.mkdir(exist_ok=True)
+        command = f"python benchmarks/bench_ingest.py {' '.join(sys.argv[1:])}"
+        about = f"# Ingest\n\n`{command}`, on {os.cpu_count()} shared cores.\n\n```\n{text}\n```\n"
+        (options.out / "ingest.md").write_text(about)
+        draw(bench.rates, costs, options.out / "ingest.png")
 
 
-def produce(bootstrap: str, count: int) -> None:
-    """Fills the topic."""
-    from pipeline.emitter import Emitter
-    from pipeline.kafka import ensure_topic
+class Bench:
+    """The measurements of one session; topics are filled once."""
 
-    ensure_topic(bootstrap, "bench")
-    with Emitter(bootstrap, "bench") as emitter:
-        for event in events(count, 1, time.time_ns() // 1000):
-            emitter.emit(event)
+    def __init__(self, bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
+        self.bootstrap, self.folder, self.options = bootstrap, folder, options
+        self.runs = 0
+        self.rates: dict[str, list[float]] = {}
+
+    def topic(self, count: int, partitions: int) -> str:
+        """A topic with so many events."""
+        from pipeline.emitter import Emitter
+        from pipeline.kafka import ensure_topic
+
+        name = f"bench-{count}-{partitions}"
+        if ensure_topic(self.bootstrap, name, partitions=partitions):
+            with Emitter(self.bootstrap, name) as emitter:
+                for event in events(count, 1, time.time_ns() // 1000):
+                    emitter.emit(event)
+        return name
+
+    def cpu_s(self, variant: str, topic: str) -> tuple[float, int]:
+        """CPU seconds of one run over a topic, and how many events it took."""
+        self.runs += 1
+        words = [sys.executable, __file__, "--child", variant, self.bootstrap, topic]
+        words += [str(self.folder / f"run-{self.runs}")]
+        words += ["--slice-records", str(self.options.slice_records)]
+        words += ["--events", topic.split("-")[1]]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        told = json.loads(done.stdout.splitlines()[-1])
+        return told["cpu_s"], told["events"]
+
+    def report(self) -> tuple[str, dict[str, list[tuple[int, float]]]]:
+        """All measurements as text, and the costs for the plot."""
+        count, rounds = self.options.events, self.options.rounds
+        topic = self.topic(count, PARTITIONS)
+        variants = [v for v in VARIANTS if v != PRESIDIO or has_presidio()]
+        for _ in range(rounds):
+            for variant in variants:
+                seconds, taken = self.cpu_s(variant, topic)
+                self.rates.setdefault(variant, []).append(taken / seconds)
+        costs = self.costs()
+        lines = [f"{count:,} events in {PARTITIONS} partitions, slices of "
+                 f"{self.options.slice_records:,}, {rounds} rounds"]  # fmt: skip
+        lines += list(self.comparison())
+        if not has_presidio():
+            lines.append("Presidio is not installed: its loop was not run")
+        lines += ["", "microseconds of CPU per event, without what an ingest of nothing takes:"]
+        for name, points in costs.items():
+            lines.append(f"{name:13} " + "  ".join(f"{x:,}: {cost:.0f}" for x, cost in points))
+        return "\n".join(lines), costs
+
+    def comparison(self) -> Iterator[str]:
+        """The rates and their ratios, medians with the spread."""
+        for variant, rates in self.rates.items():
+            yield f"{variant:14} {_spread(rates, ',.0f')} events per CPU second"
+        for name, target in TARGETS.items():
+            one, _, other = name.partition(" / ")
+            if other in self.rates:
+                pairs = zip(self.rates[one], self.rates[other], strict=True)
+                ratios = [b / a if one == TWO else a / b for a, b in pairs]
+                yield f"{name}: {_spread(ratios, '.2f')}, wanted: {target}"
+
+    def costs(self) -> dict[str, list[tuple[int, float]]]:
+        """Microseconds per event by the number of events and of partitions."""
+        at_rest, _ = self.cpu_s("redacting", self.topic(0, PARTITIONS))
+
+        def cost(count: int, partitions: int) -> float:
+            seconds, taken = self.cpu_s("redacting", self.topic(count, partitions))
+            return (seconds - at_rest) / taken * 1e6
+
+        few = self.options.events
+        return {
+            "by events": [(n, cost(n, PARTITIONS)) for n in self.options.counts],
+            "by partitions": [(p, cost(few, p)) for p in self.options.partitions],
+        }
 
 
-def measure(bootstrap: str, folder: Path, options: argparse.Namespace) -> dict[str, list[float]]:
-    """CPU seconds a variant by round, each in a process of its own."""
-    seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
-    for round_ in range(options.rounds):
-        for variant in VARIANTS:
-            target = folder / f"{variant.replace(' ', '-')}-{round_}"
-            words = [sys.executable, __file__, "--child", variant, bootstrap, str(target)]
-            words += ["--events", str(options.events)]
-            words += ["--slice-records", str(options.slice_records)]
-            done = subprocess.run(words, capture_output=True, text=True, check=True)
-            seconds[variant].append(json.loads(done.stdout.splitlines()[-1])["cpu_s"])
-    return seconds
+def _spread(values: list[float], form: str) -> str:
+    low, high = min(values), max(values)
+    return f"{statistics.median(values):{form}} ({low:{form}} to {high:{form}})"
 
 
-def report(seconds: dict[str, list[float]], options: argparse.Namespace) -> None:
-    """Prints the table."""
-    print(f"{options.events:,} events, slices of {options.slice_records:,}, one worker")
-    for variant, taken in seconds.items():
-        rates = [options.events / each for each in taken]
-        print(f"{variant:14} {statistics.median(rates):9,.0f} events per CPU second", end="  ")
-        print(f"({min(rates):,.0f} to {max(rates):,.0f})")
-    for other in VARIANTS[1:]:
-        ratios = [b / a for a, b in zip(seconds["redacting"], seconds[other], strict=True)]
-        print(f"redacting / {other}: {statistics.median(ratios):.2f}", end=" ")
-        print(f"({min(ratios):.2f} to {max(ratios):.2f})")
+def has_presidio() -> bool:
+    """Whether the peer is installed."""
+    return importlib.util.find_spec("presidio_analyzer") is not None
 
 
 def run(
-    variant: str, bootstrap: str, folder: Path, options: argparse.Namespace
+    variant: str, bootstrap: str, topic: str, folder: Path, options: argparse.Namespace
 ) -> dict[str, float]:
-    """One variant over the whole topic; CPU seconds without start-up."""
+    """One variant over a topic; CPU seconds without start-up."""
     if variant == "bare loop":
-        return bare_loop(bootstrap, folder, options)
+        return loop(bootstrap, topic, folder, options.events, options, lambda body: body)
+    if variant == PRESIDIO:
+        few = max(1, int(options.events * PRESIDIO_SHARE))
+        return loop(bootstrap, topic, folder, few, options, presidio())
     from pipeline import opening, worker
     from pipeline.config import IngestConfig, SliceLimits
 
-    os.environ["REDACTORY_KEYS"] = str(folder.with_suffix(".keys"))
     config = IngestConfig(
         bootstrap=bootstrap,
-        topic="bench",
+        topic=topic,
         lake=str(folder),
+        keys=str(folder.with_suffix(".keys")),
         until_caught_up=True,
         limits=SliceLimits(records=options.slice_records),
     )
@@ -108,8 +187,26 @@ def run(
         rules = replace(rules, redactor=PassThrough(rules.redactor))
     opening.open_rules = lambda _: rules
     started = cpu_s()
-    worker.run_once(config)
-    return {"cpu_s": cpu_s() - started}
+    if variant == TWO:
+        run_two(config)
+    else:
+        worker.run_once(config)
+    return {"cpu_s": cpu_s() - started, "events": options.events}
+
+
+def run_two(config) -> None:
+    """Two worker processes at once, each over half of the partitions."""
+    from pipeline import worker
+
+    children = []
+    for index in range(2):
+        child = os.fork()
+        if not child:
+            worker.run_once(config.share(index, 2))
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        assert os.waitpid(child, 0)[1] == 0, "a worker failed"
 
 
 class PassThrough:
@@ -128,8 +225,25 @@ class PassThrough:
         return dict(columns), ()
 
 
-def bare_loop(bootstrap: str, folder: Path, options: argparse.Namespace) -> dict[str, float]:
-    """Consume → orjson → pyarrow, without commits, order, masks or proof."""
+def presidio():
+    """Runs Presidio's pattern recognisers over a body, as one would first write it."""
+    from bench_redact import presidio_patterns
+
+    find = presidio_patterns()
+
+    def masked(body: str) -> str:
+        for results in find(body):
+            for found in sorted(results or (), key=lambda found: -found.start):
+                body = f"{body[: found.start]}<{found.entity_type}>{body[found.end :]}"
+        return body
+
+    return masked
+
+
+def loop(
+    bootstrap: str, topic: str, folder: Path, count: int, options: argparse.Namespace, mask
+) -> dict[str, float]:
+    """Consume → orjson → pyarrow, without commits, order or proof."""
     import orjson
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -139,10 +253,10 @@ def bare_loop(bootstrap: str, folder: Path, options: argparse.Namespace) -> dict
 
     folder.mkdir()
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bare"})
-    consumer.assign([TopicPartition("bench", 0, 0)])
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     started, done, rows = cpu_s(), 0, []
-    while done < options.events:
-        for message in consumer.consume(1000, 1.0):
+    while done < count:
+        for message in consumer.consume(min(1000, count - done), 1.0):
             event = decode(message.value())
             rows.append(
                 {
@@ -150,21 +264,45 @@ def bare_loop(bootstrap: str, folder: Path, options: argparse.Namespace) -> dict
                     "run_id": event.run_id,
                     "sequence": event.sequence,
                     "kind": event.kind,
-                    "body": orjson.dumps(orjson.loads(event.body)).decode(),
+                    "body": mask(orjson.dumps(orjson.loads(event.body)).decode()),
                 }
             )
             done += 1
-            if len(rows) == options.slice_records or done == options.events:
+            if len(rows) == options.slice_records or done == count:
                 pq.write_table(pa.Table.from_pylist(rows), folder / f"{done}.parquet")
                 rows = []
     consumer.close()
-    return {"cpu_s": cpu_s() - started}
+    return {"cpu_s": cpu_s() - started, "events": count}
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process, all threads."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    """CPU seconds of this process and of its children that have ended, all threads."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def draw(
+    rates: dict[str, list[float]], costs: dict[str, list[tuple[int, float]]], path: Path
+) -> None:
+    """The rates as bars, the costs as lines."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(13, 4))
+    names = list(rates)
+    left.barh(names[::-1], [statistics.median(rates[name]) for name in names[::-1]])
+    left.set(xlabel="events per CPU second", xscale="log")
+    for axes, (name, points) in zip((middle, right), costs.items(), strict=True):
+        axes.plot([x for x, _ in points], [cost for _, cost in points], marker="o")
+        axes.set(xlabel=name.removeprefix("by "), xscale="log", ylim=(0, None))
+    middle.set(ylabel="CPU µs per event, redacting")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":
