@@ -68,8 +68,11 @@ class Life:
 
     @property
     def is_struck(self) -> bool:
-        """Whether the fault came to pass."""
-        return (self.folder / STRUCK).exists()
+        """Whether the fault came to pass: who is to be frozen is."""
+        is_to_freeze = self.fault is not None and self.fault.action == "freeze"
+        return (self.folder / STRUCK).exists() and (
+            not is_to_freeze or self.is_stopped or self.is_over
+        )
 
     @property
     def said(self) -> list[dict[str, Any]]:
