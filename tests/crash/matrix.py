@@ -17,6 +17,9 @@ from pipeline.faultpoints import POINTS
 
 COMMAND = "make crash"
 
+ALL = 100
+"""Seeds of the full matrix."""
+
 NAMES = {
     "kill": "killed",
     "freeze": "frozen",
@@ -88,7 +91,8 @@ def _about(runs: list[dict[str, Any]]) -> list[str]:
     return [
         "# The crash matrix",
         "",
-        f"`{COMMAND}`: {len(runs)} seeded schedules with {sum(r['messages'] for r in runs):,} "
+        f"`{COMMAND}` (in portions with `CRASH_SEEDS=0-10`): {len(runs)} of {ALL} seeded schedules "
+        f"have been run, with {sum(r['messages'] for r in runs):,} "
         f"messages, {sum(r['canaries'] for r in runs):,} of them with one of 1,000 canaries. "
         f"{sum(len(run['struck']) for run in runs)} faults struck workers; the broker was killed "
         f"{brokers['kill']} times and did not answer for a while {brokers['cut']} times; "

@@ -10,7 +10,7 @@ import pytest
 from crash.canaries import Canary, Search, canaries
 from crash.kafka import Kafka
 from crash.lives import KEYS, Life
-from crash.matrix import note, table
+from crash.matrix import ALL, note, table
 from crash.schedules import schedule
 from crash.world import World, play
 from running import until
@@ -23,7 +23,7 @@ MakeTopic = Callable[..., str]
 
 SHORT_SEEDS = (12, 31)
 
-SEEDS = range(*map(int, os.environ.get("CRASH_SEEDS", "0-100").split("-")))
+SEEDS = range(*map(int, os.environ.get("CRASH_SEEDS", f"0-{ALL}").split("-")))
 """Those of the full matrix, for example CRASH_SEEDS=20-30 without the last."""
 
 
