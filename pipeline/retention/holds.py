@@ -82,9 +82,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """The holds in force at one moment."""
+    """The holds in force at one moment, and the number of the last release (0: none)."""
 
     active: tuple[Hold, ...] = ()
+    last_release: int = 0
 
     def keep_in(self, bucket: Bucket) -> Keep | None:
         """What stays of a bucket that has ended; None if no hold can touch it."""
@@ -107,7 +108,8 @@ class HoldBook:
             self._entries.append(decode(Hold, self._store.get(log.key(number, "commit"))))
         released = {hold.releases for hold in self._entries}
         active = [h for h in self._entries if h.releases is None and h.number not in released]
-        return Holds(tuple(active))
+        releases = (hold.number for hold in self._entries if hold.releases is not None)
+        return Holds(tuple(active), max(releases, default=0))
 
 
 def read_holds(store: Store) -> Holds:

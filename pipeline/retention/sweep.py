@@ -12,6 +12,7 @@ It may stop at any instruction and be run again, and two may run at once: one of
 `LostPartition`.
 """
 
+import hashlib
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from typing import Final, Protocol
 
 from pipeline.errors import LakeError, LostPartition, PipelineError
 from pipeline.lake.commits import system_clock_us
-from pipeline.lake.layout import Bucket, parse_bucket
+from pipeline.lake.layout import AUDIT, Bucket, parse_bucket
 from pipeline.lake.moving import PURPOSE as SHORTENING
 from pipeline.lake.removal import Going, Remover
 from pipeline.lake.rewriting import BucketLog
@@ -41,6 +42,8 @@ from pipeline.retention.tombstones import entomb, read_tombstone, write_tombston
 from redactors import KeyRing
 
 PURPOSE: Final = "sweep"
+
+HELD: Final = f"{AUDIT}/held"
 
 KEEPING: Final = frozenset({"compact", "retry", SHORTENING})
 """Purposes of rewrites that remove no row."""
@@ -84,7 +87,8 @@ class Sweeper:
         # 1
         now_us = self.clock_us()
         remover = self._remover(now_us)
-        buckets = [b for b in ended_buckets(self.store, now_us) if self._has_due(b, remover)]
+        book = HoldBook(self.store)
+        buckets = [b for b in ended_buckets(self.store, now_us) if self._has_due(b, remover, book)]
         unfinished = [file.key for file in unfinished_files(self.store, now_us)]
         unfinished += self.store.left_behind()
         states = self.open_state.due(now_us) if self.open_state else ()
@@ -122,18 +126,27 @@ class Sweeper:
             states=[state for state in states if state not in {each.what for each in stuck}],
         )
 
-    def _has_due(self, bucket: Bucket, remover: Remover) -> bool:
-        """Whether anything would go: a bucket held altogether is not claimed for nothing."""
-        if next(iter(self.store.walk(bucket.folder)), None) is None:
+    def _has_due(self, bucket: Bucket, remover: Remover, book: HoldBook) -> bool:
+        """Whether anything would go: a bucket held altogether is not claimed for nothing, nor read
+        again before something is added to it or a hold is released."""
+        files = sorted(item.key for item in self.store.walk(bucket.folder))
+        if not files:
             self.store.remove_empty(bucket.folder)
             return False
         if remover.keep_in(bucket) is None:
             return True
+        mark = f"{_held_folder(bucket)}/{book.read().last_release:012}-{_digest(files)}"
+        if self.store.exists(mark):
+            return False
         try:
             going = remover.preview(bucket, COLUMNS)
         except LakeError:
             return True  # it fails again in its turn, and is noted then
-        return bool(going.files or going.strays or going.came_back)
+        if going.files or going.strays or going.came_back:
+            return True
+        self.store.remove_folder(_held_folder(bucket))
+        self.store.put_if_absent(mark, b"")
+        return False
 
     def _remove(
         self, task: BucketTask, remover: Remover, now_us: int, failures: list[Failure]
@@ -144,6 +157,8 @@ class Sweeper:
             # One taken over from an erasure may not have ended.
             if task.bucket.starts_us <= now_us:
                 going = remover.remove(task.bucket)
+                if not going.kept:
+                    self.store.remove_folder(_held_folder(task.bucket))
         except LostPartition:
             raise
         except LakeError as error:
@@ -194,6 +209,15 @@ class Sweeper:
                 self.store.delete(key)
             except LakeError as error:
                 yield Failure(key, error.code, str(error))
+
+
+def _held_folder(bucket: Bucket) -> str:
+    """Where it is marked that the bucket was looked at and found to be held."""
+    return f"{HELD}/{bucket.table}/{bucket.retention_class}/{bucket.expires}"
+
+
+def _digest(keys: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:32]
 
 
 def task_of(store: Store, bucket: Bucket) -> BucketTask:

@@ -14,6 +14,7 @@ from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.layout import Bucket, new_claim
 from pipeline.lake.live import read_lake
 from pipeline.lake.parquet import from_parquet
+from pipeline.lake.removal import Remover
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
 from pipeline.lake.verify import Checks, verify
@@ -171,3 +172,28 @@ def test_the_command_line_names_subjects_by_pseudonym_only(store: Store, tmp_pat
     assert run(app, words).exit_code == 1  # a usage error, turned into exit code 2 by `main`
     shown = run(app, ["retention", "hold", "list", "--lake", store.location])
     assert "no hold is in force" in shown.stdout
+
+
+def test_a_held_bucket_is_read_again_only_when_something_may_have_become_due(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = hold(store, runs=("run-1",))
+    sweep(store)
+    looks: list[Bucket] = []
+    preview = Remover.preview
+
+    def count(self: Remover, bucket: Bucket, columns: Any = None) -> Any:
+        looks.append(bucket)
+        return preview(self, bucket, columns)
+
+    monkeypatch.setattr(Remover, "preview", count)
+    for _ in range(3):
+        assert sweep(store) is None
+    hold(store, runs=("run-2",))
+    assert sweep(store) is None and len(looks) == 1
+    late = Path(store.location, EVENTS.folder, "runs-0-000000000009.parquet")
+    late.write_bytes(b"a late upload")
+    assert sweep(store) is not None and not late.exists()
+    release_hold(store, number, now_us=ENDED_US, by="tester", reason="closed")
+    assert sweep(store) is not None and offsets(store) == []
+    assert not list(store.walk("_audit/held"))
