@@ -49,22 +49,28 @@ class Result:
     rows: Iterator[tuple[Any, ...]]
 
 
-def connect(lake: Lake) -> duckdb.DuckDBPyConnection:
-    """A locked in-memory session with a view for each table, and those of `VIEWS`."""
+def connect(lake: Lake, sql: str = "") -> duckdb.DuckDBPyConnection:
+    """A locked in-memory session with a view for each table, and those of `VIEWS`.
+
+    Of tables that `sql` does not need the files are not looked at: their views are empty.
+    """
     session = duckdb.connect(":memory:")
-    allowed: set[str] = set()
+    # The footers of the files are asked for by each view that stands on them.
+    session.execute("SET parquet_metadata_cache = true")
+    wanted, allowed = _wanted(session, sql), set[str]()
     for table in DECLARED:
-        allowed |= _create_view(session, lake, table, _STORED_AS.get(table, table))
+        name = _STORED_AS.get(table, table)
+        allowed |= _create_view(session, lake if name in wanted else None, table, name)
     ranges = doubled_ranges(lake)
     session.execute(
         'CREATE TABLE doubled (topic TEXT, "partition" INT, start BIGINT, "end" BIGINT)'
     )
     if ranges:
         session.executemany("INSERT INTO doubled VALUES (?, ?, ?, ?)", ranges)
-    events = EVENTS_ONCE.sql if ranges else "FROM stored_events"
-    session.execute(f"CREATE VIEW {EVENTS_ONCE.name} AS {events}")
-    for view in VIEWS:
-        session.execute(f"CREATE VIEW {view.name} AS {view.sql}")
+    once = EVENTS_ONCE if ranges else EVENTS_ONCE._replace(sql="FROM stored_events")
+    for view in (once, *VIEWS):
+        if view.name in wanted:
+            session.execute(f"CREATE VIEW {view.name} AS {view.sql}")
     session.execute(f"SET allowed_paths = [{', '.join(map(_quote, sorted(allowed)))}]")
     for setting in (
         "TimeZone = 'UTC'",
@@ -75,6 +81,27 @@ def connect(lake: Lake) -> duckdb.DuckDBPyConnection:
     ):
         session.execute(f"SET {setting}")
     return session
+
+
+def _wanted(session: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+    """The views that a query needs: those it reads, and what they are made from.
+
+    All of them where it does not say which: SQL that makes SQL, the catalogue, what is no SELECT.
+    """
+    if not sql or _INDIRECT.search(sql):
+        return set(VIEW_NAMES)
+    try:
+        wanted = {name.lower() for name in session.get_table_names(sql)} & set(VIEW_NAMES)
+    except duckdb.Error:
+        return set(VIEW_NAMES)
+    for view in reversed((EVENTS_ONCE, *VIEWS)):  # each stands on those before it
+        if view.name in wanted:
+            wanted |= set(_SOURCES.findall(view.sql))
+    return wanted
+
+
+_SOURCES: Final = re.compile(r"(?:FROM|JOIN) (\w+)")
+_INDIRECT: Final = re.compile(r"(?i)query|show|describe|summarize|pragma|schema|duckdb_|pg_")
 
 
 def query(lake: Lake, sql: str) -> Result:
@@ -93,8 +120,8 @@ def query(lake: Lake, sql: str) -> Result:
 
 def query_batches(lake: Lake, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The same as Arrow record batches, read as they are consumed."""
-    session = connect(lake)
     try:
+        session = connect(lake, sql)
         statements = session.extract_statements(sql)
         if len(statements) != 1 or statements[0].type not in _READING:
             raise UsageError(
@@ -120,12 +147,25 @@ def _batches(
 
 
 def _create_view(
-    session: duckdb.DuckDBPyConnection, lake: Lake, table: Table, name: str
+    session: duckdb.DuckDBPyConnection, lake: Lake | None, table: Table, name: str
 ) -> set[str]:
     """Creates the view; the paths it reads.  The empty table gives it its types in any case."""
     session.register(f"{table}_declared", full_schema(table).empty_table())
-    files = [file for file in lake.files[table] if not file.sealed]
     sources, paths = [f"{table}_declared"], set[str]()
+    if lake is not None:
+        more, paths = _sources(session, lake, table)
+        sources += more
+    union = " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)
+    session.execute(f"CREATE VIEW {name} AS {union}")
+    return paths
+
+
+def _sources(
+    session: duckdb.DuckDBPyConnection, lake: Lake, table: Table
+) -> tuple[list[str], set[str]]:
+    """Where the rows of a table come from, and the paths that may be read for them."""
+    files = [file for file in lake.files[table] if not file.sealed]
+    sources, paths = list[str](), set[str]()
     if files and isinstance(lake.store, LocalStore):
         paths = {str(lake.store.root / file.path) for file in files}
         patterns = {_as_pattern(path) for path in paths}
@@ -143,9 +183,7 @@ def _create_view(
         for index, source in enumerate(datasets(lake.store, table, [*files, *sealed])):
             session.register(f"{table}_files_{index}", source)
             sources.append(f"{table}_files_{index}")
-    union = " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)
-    session.execute(f"CREATE VIEW {name} AS {union}")
-    return paths
+    return sources, paths
 
 
 def _quote(text: str) -> str:

@@ -54,11 +54,9 @@ VIEWS: Final = (
         "runs",
         "The latest record of each attempt.",
         """
-SELECT stored.* FROM run_versions AS stored SEMI JOIN (
-  SELECT run_id, attempt, max((version, events, last_offset)) AS latest
-  FROM run_versions GROUP BY run_id, attempt
-) AS newest ON stored.run_id = newest.run_id AND stored.attempt = newest.attempt
-  AND (stored.version, stored.events, stored.last_offset) = newest.latest
+FROM run_versions QUALIFY row_number() OVER (
+  PARTITION BY run_id, attempt ORDER BY version DESC, events DESC, last_offset DESC
+) = 1
 """,
     ),
     View(

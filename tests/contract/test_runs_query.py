@@ -15,6 +15,7 @@ import pytest
 from demo_lake import demo_lake, ingest_events
 
 from pipeline.demo_agent.agent import demo_events
+from pipeline.errors import LakeError
 from pipeline.lake.dictionary import dictionary
 from pipeline.lake.live import Lake
 from pipeline.lake.query import VIEW_NAMES, query
@@ -144,3 +145,26 @@ def test_files_without_a_newer_column_stay_readable(lake: Lake, tmp_path: Path) 
     assert found.num_rows == 2 * new.num_rows
     assert found["effects"].null_count == new.num_rows
     assert pa.types.is_struct(found["effects"].type)
+
+
+def test_only_files_of_tables_that_a_query_reads_are_opened(tmp_path: Path) -> None:
+    lake = ingest_events(tmp_path / "lake", list(demo_events(1, 1, NOW_US)), NOW_US)
+    for file in lake.files["events"]:
+        lake.store.delete(file.path)
+    assert count(lake, "runs") == 1
+    with pytest.raises(LakeError):
+        count(lake, "tool_calls")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        'SELECT count(*) AS n FROM "Events"',
+        "WITH e AS (FROM main.EVENTS) SELECT count(*) AS n FROM e",
+        "SELECT count(*) AS n FROM runs JOIN events USING (run_id, attempt)",
+        "SELECT count(*) AS n FROM query('FROM ev' || 'ents')",
+        "SELECT (SELECT count(*) FROM events) AS n",
+    ],
+)
+def test_a_table_has_its_rows_however_a_query_names_it(lake: Lake, sql: str) -> None:
+    assert rows(lake, sql) == [{"n": count(lake, "events")}]

@@ -114,7 +114,7 @@ def _compare_batch(
     history: History, records: list[Message], session: DuckDBPyConnection
 ) -> Compared:
     first, last = _offset(records[0]), _offset(records[-1])
-    events = _rows(session, "events", history, first, last)
+    events = _rows(session, "stored_events", history, first, last)
     dead = _rows(session, "dead_letters", history, first, last)
     gaps = [gap for commit in history.commits for gap in commit.gaps if gap.end > first]
     findings = []
