@@ -25,6 +25,9 @@ def query(
         bool, typer.Option("--tables", help="Print every table, view and column, and end.")
     ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header line.")] = False,
+    as_arrow: Annotated[
+        bool, typer.Option("--arrow", help="Print an Arrow stream, for a program to read.")
+    ] = False,
     to: Annotated[
         Path | None,
         typer.Option(
@@ -49,6 +52,7 @@ def query(
     from pipeline.lake import open_lake, rendering
     from pipeline.lake.commits import system_clock_us
     from pipeline.lake.query import query as run
+    from pipeline.lake.query import query_batches
     from pipeline.retention import access, exports, showing
     from pipeline.retention.copies import copier
 
@@ -59,8 +63,8 @@ def query(
         return
     if not (sql and lake):
         raise UsageError("a query needs its SQL and --lake", code="usage", hint="see --help")
-    if as_json and as_csv:
-        raise UsageError("both --json and --csv were given", code="usage", hint="choose one")
+    if as_json + as_csv + as_arrow > 1:
+        raise UsageError("more than one format was asked for", code="usage", hint="choose one")
     opened = exports.of_classes(open_lake(lake), tuple(classes or ()))
     access.note_read(
         opened, now_us=system_clock_us(), by=getpass.getuser(), command="query", purpose=purpose
@@ -68,6 +72,9 @@ def query(
     if to is not None:
         copy = exports.export_query(opened, sql, to, copier(opened.store))
         typer.echo(f"copy {copy.number} goes at {showing.time_text(copy.deadline_us)}", err=True)
+        return
+    if as_arrow:
+        rendering.write_arrow(*query_batches(opened, sql), sys.stdout.buffer)
         return
     result = run(opened, sql)
     if as_json or as_csv:

@@ -4,9 +4,11 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
-from typing import Any
+from typing import IO, Any, cast
+
+import pyarrow as pa
 
 from pipeline.lake.query import Result
 
@@ -25,6 +27,13 @@ def as_csv(result: Result) -> Iterator[str]:
     yield _csv_line(result.columns)
     for row in result.rows:
         yield _csv_line(tuple(_text(value) for value in row))
+
+
+def write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], sink: IO[bytes]) -> None:
+    """The rows as an Arrow IPC stream."""
+    with pa.ipc.new_stream(cast("io.IOBase", sink), schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
 
 
 def as_cells(row: tuple[Any, ...]) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import typer
 from lake_samples import BUCKET, DIGEST, ingest, masked_slice, rows
@@ -122,6 +123,16 @@ def test_no_rows_are_an_empty_json_list(lake: Path) -> None:
     sql = "SELECT * FROM events WHERE run_id = 'none'"
     result = CliRunner().invoke(app, [sql, "--lake", str(lake), "--json"])
     assert json.loads(result.stdout) == []
+
+
+def test_arrow_output_is_a_stream_with_types(lake: Path) -> None:
+    sql = "SELECT kafka_offset, occurred_at, redactions FROM events ORDER BY 1"
+    result = CliRunner().invoke(app, [sql, "--arrow"], env={"REDACTORY_LAKE": str(lake)})
+    assert result.exit_code == 0
+    found = pa.ipc.open_stream(result.stdout_bytes).read_all()
+    assert found["kafka_offset"].to_pylist() == sorted(found["kafka_offset"].to_pylist())
+    assert pa.types.is_timestamp(found.schema.field("occurred_at").type)
+    assert pa.types.is_list(found.schema.field("redactions").type) and found.num_rows
 
 
 def test_csv_output_quotes_what_needs_it(lake: Path) -> None:
