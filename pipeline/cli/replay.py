@@ -44,6 +44,28 @@ Matching = Annotated[
 Purpose = Annotated[
     str | None, typer.Option(help="What for; some classes demand it. It is written down.")
 ]
+ImportPath = Annotated[
+    list[Path] | None, typer.Option("--path", help="Folder that the code is imported from.")
+]
+Over = Annotated[str | None, typer.Option(help="SQL over the lake; its first column are run ids.")]
+Substitute = Annotated[
+    list[str] | None, typer.Option(help="Hybrid: model, or tool:NAME. [default: model]")
+]
+ProviderOption = Annotated[
+    str | None, typer.Option("--provider", help="Hybrid: MODULE:FUNCTION that answers those calls.")
+]
+Allow = Annotated[
+    list[str] | None, typer.Option(help="Grant for an hour: tool:NAME, effect:NAME=OPERATION.")
+]
+Capture = Annotated[
+    Path | None, typer.Option(help="Write what the replay did, as run events, to a new file.")
+]
+Export = Annotated[
+    Path | None, typer.Option(help="Replay nothing: write a bundle of the runs (.bundle).")
+]
+AcceptAuditHook = Annotated[
+    bool, typer.Option("--accept-audit-hook", help="Replay though the kernel does not deny.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -55,39 +77,23 @@ def replay(
     run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="Id of the run.")] = None,
     mode: Annotated[Mode, typer.Option(help="The question.")] = Mode.RECORDED,
     agent: Annotated[str, typer.Option(help="The agent's code, MODULE:FUNCTION.")] = "",
-    import_path: Annotated[
-        list[Path] | None, typer.Option("--path", help="Folder that the code is imported from.")
-    ] = None,
+    import_path: ImportPath = None,
     lake: Lake = "",
     file: From = None,
-    over: Annotated[
-        str | None, typer.Option(help="SQL over the lake; its first column are run ids.")
-    ] = None,
+    over: Over = None,
     attempt: Annotated[int | None, typer.Option(min=1, help="Not the last attempt.")] = None,
-    substitute: Annotated[
-        list[str] | None, typer.Option(help="Hybrid: model, or tool:NAME. [default: model]")
-    ] = None,
-    provider: Annotated[
-        str | None, typer.Option(help="Hybrid: MODULE:FUNCTION that answers those calls.")
-    ] = None,
-    allow: Annotated[
-        list[str] | None, typer.Option(help="Grant for an hour: tool:NAME, effect:NAME=OPERATION.")
-    ] = None,
+    substitute: Substitute = None,
+    provider: ProviderOption = None,
+    allow: Allow = None,
     on_miss: Annotated[OnMiss, typer.Option(help="Hybrid: what a miss means.")] = OnMiss.STOP,
     task: Annotated[Path | None, typer.Option(help="Fresh: JSON file with the raw task.")] = None,
     new_run_id: Annotated[str | None, typer.Option("--run-id", help="Fresh: id to use.")] = None,
-    capture: Annotated[
-        Path | None, typer.Option(help="Write what the replay did, as run events, to a new file.")
-    ] = None,
-    export: Annotated[
-        Path | None, typer.Option(help="Replay nothing: write a bundle of the runs (.bundle).")
-    ] = None,
-    isolation: Annotated[
-        Isolation, typer.Option(help="What denies a replay the world.")
-    ] = Isolation.KERNEL,
-    accept_audit_hook: Annotated[
-        bool, typer.Option("--accept-audit-hook", help="Replay though the kernel does not deny.")
-    ] = False,
+    capture: Capture = None,
+    export: Export = None,
+    isolation: Annotated[Isolation, typer.Option(help="What denies it the world.")] = (
+        Isolation.KERNEL
+    ),
+    accept_audit_hook: AcceptAuditHook = False,
     matching: Matching = None,
     rules: Rules = None,
     keys: Keys = None,

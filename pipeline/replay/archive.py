@@ -33,10 +33,9 @@ class Archive(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LakeArchive:
-    """The runs of a lake; each read is written down.  `ruleset` is for runs whose own is lost."""
+    """The runs of a lake; each read is written down."""
 
     opener: "Opener"
-    ruleset: Ruleset
 
     def run(self, run_id: str, attempt: int | None = None) -> RecordedRun:
         """As the lake stands now; the run's deadline is that of the first of its rows to go."""

@@ -78,13 +78,14 @@ class Batch:
 
     def recorded(self, run: RecordedRun) -> Replayed:
         """Everything from the record."""
-        replayed = self._replay(run, (), None)
-        return compared(run, replayed, self.rules.texts(run, by_label=self.policy.by_label))
+        texts = self.rules.texts(run, by_label=self.policy.by_label)
+        return compared(run, self._replay(run, (), None), texts)
 
     def hybrid(
         self, run: RecordedRun, substituted: Collection[str], provider: Provider
     ) -> Replayed:
         """Calls of the `substituted` boundaries are made by `provider`, in this process."""
+        self.rules.texts(run, by_label=self.policy.by_label)  # raises where its key is gone
         return self._replay(run, tuple(substituted), provider)
 
     def _start(self, scratch: Path) -> None:

@@ -48,7 +48,7 @@ def trial_of(run: RecordedRun) -> dict[str, Any]:
 
 def run_of(trial: dict[str, Any]) -> RecordedRun:
     """The run that a trial tells of."""
-    run = RecordedRun(trial["run_id"], trial["attempt"], ())
+    run = RecordedRun(trial["run_id"], trial["attempt"], (), is_trial=True)
     run.task, run.key_ids = trial["task"], tuple(trial["key_ids"])
     run.matching = MatchingPolicy.parse(trial["matching"]) if trial["matching"] else None
     run.calls = [_recorded(call) for call in trial["calls"]]

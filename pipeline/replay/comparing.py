@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from pipeline.replay.difference import Declared, Found, all_differences, first_difference
+from pipeline.replay.masked import MaskedText
 from pipeline.replay.opening import Source, new_file
 from pipeline.replay.page import page
+from redactors.engine import masks_of
 
 
 def compare(
@@ -20,7 +22,8 @@ def compare(
     replayer = source.replayer()
     others = replayer if other_source is source else other_source.replayer()
     one, other = replayer.archive.run(run_ids[0]), others.archive.run(run_ids[1])
-    texts = replayer.rules_of(one).texts(one, by_label=True)
+    # Whose key is gone is compared all the same, by what stands there.
+    texts = MaskedText(masks_of(replayer.archive.ruleset_of(one), replayer.keys), replayer.keys)
     if html is not None:
         text = page(one, other, all_differences(one, other, texts, declared))
         new_file(replayer, html, [one, other], lambda file: file.write(text.encode()))

@@ -71,7 +71,7 @@ class Source:
         opener = Opener(
             open_lake(self.lake), getpass.getuser(), self.command, self.purpose, system_clock, ring
         )
-        return LakeArchive(opener, load_ruleset(self.rules))
+        return LakeArchive(opener)
 
     def _setting(self) -> Setting:
         """Keeps lake, file and keys out of the agent's sight."""

@@ -47,6 +47,7 @@ class RecordedRun:
     """One attempt at a run, masked.
 
     `key_ids` are those its masks may be written under, `files` those of a lake that hold its rows.
+    Of a trial there are inputs and fixtures only: what came of the run is not known.
     """
 
     run_id: str
@@ -61,6 +62,7 @@ class RecordedRun:
     files: frozenset[str] = frozenset()
     status: str = ""
     failed_with: str = ""
+    is_trial: bool = False
 
     @property
     def approvals(self) -> frozenset[str]:

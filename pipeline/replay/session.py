@@ -202,7 +202,7 @@ def compared(run: RecordedRun, replayed: Replayed, texts: MaskedText) -> Replaye
     """
     if replayed.outcome == FAILED and run.failed_with == replayed.error:
         replayed = replace(replayed, outcome=SAME)
-    if replayed.outcome != SAME:
+    if replayed.outcome != SAME or run.is_trial:
         return replayed
     stopped = next(_unlike(run, replayed, texts), None)
     if stopped is None:

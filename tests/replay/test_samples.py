@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from demo_lake import ingest_events
-from replay_samples import KEYS, NOW_US, RULES, RULESET, refuse
+from replay_samples import KEYS, NOW_US, RULES, refuse
 
 from pipeline.emitter import CallFailed, MatchingPolicy, World
 from pipeline.emitter.ids import system_clock
@@ -85,7 +85,7 @@ def samples(shared: Path, folder: Path, name: str, limit: int | None) -> list[Sa
     events = [event for run in runs for event in run]
     lake = ingest_events(folder / name, events, system_clock(), keys=KEYS)
     opener = Opener(lake, "test", "replay", None, system_clock, KEYS)
-    return [Sample(run, LakeArchive(opener, RULESET)) for run in runs]
+    return [Sample(run, LakeArchive(opener)) for run in runs]
 
 
 @pytest.fixture(scope="module", params=list(SOURCES))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replay_samples import NOW_US, RULES, RULESET, record
+from replay_samples import NOW_US, RULES, RULESET, player, record, refuse
 
 from pipeline.emitter import MatchingPolicy, World
 from pipeline.replay.batch import Batch, Setting
@@ -61,7 +61,9 @@ def test_a_bundle_holds_runs_their_rules_and_a_deadline(run: RecordedRun, tmp_pa
     assert (bundle.deadline_us, bundle.ruleset) == (NOW_US + 5, RULESET)
     (trial,) = bundle.runs()
     assert [call.deadline_us for call in trial.calls] == [NOW_US + 5]
-    with Batch("agents:tick", RULES, MatchingPolicy(), NOW_US, Setting((HERE,))) as batch:
-        assert batch.recorded(trial).outcome == "same"
-    with Batch("agents:tick", RULES, MatchingPolicy(), NOW_US + 5, Setting((HERE,))) as batch:
-        assert batch.recorded(trial).outcome == "expired"
+    assert player().recorded(trial, ticks).outcome == "same"
+    assert player(now_us=NOW_US + 5).recorded(trial, ticks).outcome == "expired"
+
+
+def ticks(world: World, task: Any) -> Any:
+    return world.tool("tick", {}, refuse)
