@@ -1,14 +1,16 @@
 """What is to change in the leaves and keys of a document, as edits of the text it stands in."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from redactors.edits import Edit, Mark, apply, settled
 from redactors.finder import Cell
 from redactors.masks import Masks
 from redactors.ruleset import FieldRule
-from redactors.walk import Leaf, places, pointer, raw_offsets
+from redactors.walk import Leaf, place_of, places, pointer, raw_offsets
+
+_FEW: Final = 4  # edits whose places are looked for one by one
 
 
 class Edited(NamedTuple):
@@ -22,6 +24,16 @@ class Edited(NamedTuple):
     def token(self) -> int:
         """What of the document is edited."""
         return self.leaf.token if self.new_key is None else self.leaf.place
+
+    @property
+    def text(self) -> str:
+        """What it said before."""
+        return self.leaf.text if self.new_key is None else self.leaf.key or ""
+
+    @property
+    def is_string(self) -> bool:
+        """Whether quotes stand around it."""
+        return self.new_key is not None or self.leaf.quoted
 
 
 class Change(NamedTuple):
@@ -83,16 +95,22 @@ def reachable(edit: Edit, masks: Masks) -> Edit:
 def in_document(raw: str, position: int, edited: Sequence[Edited]) -> list[Edit]:
     """The edits of leaves and keys as edits of the text `raw`, where their document starts."""
     edits: list[Edit] = []
-    spans = places(raw, position, [each.token for each in edited])
-    for each, (start, end) in zip(edited, spans, strict=True):
-        is_string = each.new_key is not None or each.leaf.quoted
-        text = each.leaf.text if each.new_key is None else each.leaf.key or ""
+    for each, (start, end) in zip(edited, _spans(raw, position, edited), strict=True):
         inner = [place for edit in each.edits for place in (edit.start, edit.end)]
-        inner = raw_offsets(raw[start:end], text, inner)
+        inner = raw_offsets(raw[start:end], each.text, inner)
         for edit, at, to in zip(each.edits, inner[::2], inner[1::2], strict=True):
-            put = json.dumps(edit.text)[1:-1] if is_string else edit.text
+            put = json.dumps(edit.text)[1:-1] if each.is_string else edit.text
             edits.append(Edit(start + at, start + to, put, edit.marks, lead=edit.lead))
     return edits
+
+
+def _spans(raw: str, position: int, edited: Sequence[Edited]) -> Iterable[tuple[int, int]]:
+    if len(edited) <= _FEW:
+        found = [place_of(raw, position, each.text) for each in edited if each.is_string]
+        sure = [span for span in found if span is not None]
+        if len(sure) == len(edited):
+            return sure
+    return places(raw, position, [each.token for each in edited])
 
 
 def in_json(edits: Sequence[Edit]) -> list[Edit]:

@@ -69,6 +69,7 @@ class Compiled:
     database: Any  # the matchers' patterns, then the signals
     signals: tuple[str, ...]
     fields: tuple[FieldRule, ...]
+    once: frozenset[int]  # the signals of which a scan reports only the first
     valid: Mapping[str, Callable[[str], bool]]  # the validators of field rules, by rule id
     roles: Roles
     allowed: frozenset[str]
@@ -100,6 +101,7 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
         database=pattern_database(scanned),
         signals=tuple(signals),
         fields=tuple(fields),
+        once=frozenset(len(matchers) + at for at, name in enumerate(signals) if name in ONCE),
         valid={f.id: validator(f.validator) for f in fields if f.validator is not None},
         roles=Roles(fields, lambda name: bool(masks.spans(name))),
         allowed=frozenset(entry.value for entry in ruleset.allow if entry.value is not None),

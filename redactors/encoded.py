@@ -13,9 +13,10 @@ from typing import Any, Final
 MIN_RUN: Final = 20
 """Characters of base64 that are looked into."""
 
-_RUN: Final = re.compile(
-    r"(?P<head>data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.+=-]{1,64}){0,4};base64,)?"
-    r"(?P<run>[A-Za-z0-9+/_-]{20,}+(?:\r?\n[A-Za-z0-9+/_-]{20,}+)*+={0,2})"
+_BODY: Final = r"(?P<run>[A-Za-z0-9+/_-]{20,}+(?:\r?\n[A-Za-z0-9+/_-]{20,}+)*+={0,2})"
+_RUN: Final = re.compile(rf"(?<![A-Za-z0-9+/_-]){_BODY}")
+_DATA_URL: Final = re.compile(
+    r"(?:data:(?P<media>[\w.+-]{1,64}/[\w.+-]{1,64})(?:;[\w.+=-]{1,64}){0,4};base64,)?" + _BODY
 )
 # Five groups of base64 that decode to printable ASCII (a character of each pair has three bits
 # known), at any alignment; compressed data and files are told by how they begin.
@@ -65,10 +66,13 @@ class Run:
 
 def runs(text: str) -> Iterator[Run]:
     """The runs of base64 in `text`, each at the alignment at which it reads best."""
-    for match in _RUN.finditer(text):
+    if "base64," not in text:
+        for match in _RUN.finditer(text):
+            yield _best(match[0], *match.span(), "")
+        return
+    for match in _DATA_URL.finditer(text):
         start, end = match.span("run")
-        media = (match["head"] or "").removeprefix("data:").partition(";")[0]
-        yield _best(text[start:end], start, end, media)
+        yield _best(text[start:end], start, end, match["media"] or "")
 
 
 def _best(run: str, start: int, end: int, media: str) -> Run:

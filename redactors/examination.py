@@ -62,6 +62,7 @@ MAX_LOOKS: Final = 8
 MAX_INFLATED: Final = 256 * 1024 * 1024
 """Code points in the compressed data of one payload; of more it is refused."""
 
+_MAX_KNOWN: Final = 16  # documents inside texts
 _CELL: Final = tuple.__new__  # a cell made without a call of Python's: every text is one
 _OPENERS: Final = "{[ \t\r\n"  # what a text that is a document starts with
 
@@ -101,8 +102,7 @@ class Examination:
 
     def text(self, text: str) -> list[Edit]:
         """The edits of a text that stands alone."""
-        known = self._memory.version
-        edits = self._whole_text(text, 0)
+        known, edits = self._memory.version, self._whole_text(text, 0)
         return self._whole_text(text, 0) if self._memory.repeats(text, known) else edits
 
     def secrets_among(self, texts: Sequence[str]) -> set[int]:
@@ -321,8 +321,7 @@ class Examination:
         text = readable(run.data)
         if text is None:
             return self._in_compressed(run, depth)
-        edits = self._whole_text(text, depth + 1)
-        if not edits:
+        if not (edits := self._whole_text(text, depth + 1)):
             return None
         marks = (m._replace(layers=("base64", *m.layers)) for e in edits for m in e.marks)
         put = encoded(run, apply(text, edits).encode("utf-8", "surrogatepass"))
@@ -341,9 +340,8 @@ class Examination:
         edits = self._whole_text(text, depth + 1)
         if not edits:
             return None
-        mark = edits[0].marks[0]
-        put = self._masks.plain(mark.label)
-        return Edit(run.start, run.end, put, (Mark(mark.rule, mark.label, "mask"),))
+        rule, label = edits[0].marks[0][:2]
+        return Edit(run.start, run.end, self._masks.plain(label), (Mark(rule, label, "mask"),))
 
     def _in_bytes(self, run: Run) -> Iterator[Finding]:
         """The run, if rules for secrets find anything in the text among its bytes."""
@@ -372,19 +370,21 @@ class Examination:
             start = -1 if span is None else text.rfind("{", 0, span[1])
             if start < reached:
                 continue
+            known = next((e for e in self._examined if text.startswith(e, start)), None)
+            if known is not None and self._examined[known] == self._memory.version:
+                reached = start + len(known)
+                continue
             try:
                 leaves, reached = walk_from(text, start, self._compiled.roles)
             except NotJson as error:
                 reached = max(error.position, start + 1)
                 continue
-            document = text[start:reached]
-            if self._examined.get(document) == self._memory.version:
-                continue
             edited, _ = self._leaves(leaves, depth + 1)
             of_document = in_document(text, start, edited)
             edits += deeper(of_document)
-            shifted = [e._replace(start=e.start - start, end=e.end - start) for e in of_document]
-            self._examined[apply(document, shifted)] = self._memory.version
+            if len(self._examined) < _MAX_KNOWN:
+                inside = [e._replace(start=e.start - start, end=e.end - start) for e in of_document]
+                self._examined[apply(text[start:reached], inside)] = self._memory.version
         return edits
 
     def _renamed(

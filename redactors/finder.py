@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import hyperscan
 
-from redactors.compiled import BASE64, HIDDEN, MEMORY, ONCE, PERCENT, Compiled, Matcher
+from redactors.compiled import BASE64, HIDDEN, MEMORY, PERCENT, Compiled, Matcher
 from redactors.encoded import MIN_RUN
 from redactors.errors import Unexaminable
 from redactors.masks import Masks
@@ -53,8 +53,6 @@ class Finder:
 
     def __init__(self, compiled: Compiled, masks: Masks, memory: RunMemory) -> None:
         self._compiled, self._masks, self._memory = compiled, masks, memory
-        first = len(compiled.matchers)
-        self._once = {first + at for at, name in enumerate(compiled.signals) if name in ONCE}
 
     def find(self, cells: Sequence[Cell]) -> dict[int, Found]:
         """What the cells hold, by the index of the cell, all in one scan."""
@@ -73,7 +71,7 @@ class Finder:
         sizes = map(len if data.isascii() else _size_bytes, pieces)
         starts = [0, *accumulate(sizes)]
         by_cell = _by_cell(hits, starts)
-        for pattern in self._once.intersection(hit >> _SHIFT for hit in hits):
+        for pattern in self._compiled.once.intersection([hit >> _SHIFT for hit in hits]):
             hides = _HIDES[self._compiled.signals[pattern - len(self._compiled.matchers)]]
             for index, cell in enumerate(cells):
                 if hides(cell.text):

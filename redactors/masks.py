@@ -103,4 +103,4 @@ class Masks:
 
 
 def _base32(digest: bytes, length: int) -> str:
-    return base64.b32encode(digest).decode()[:length]
+    return base64.b32encode(digest[: (length + 7) // 8 * 5]).decode()[:length]

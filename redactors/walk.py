@@ -17,6 +17,7 @@ from redactors.ruleset import FieldRule
 _WS: Final = re.compile(r"[ \t\n\r]*+")
 _DELIMITER: Final = re.compile(r"[ \t\n\r]*+([,\]}])[ \t\n\r]*+")
 _COLON: Final = re.compile(r"[ \t\n\r]*+:[ \t\n\r]*+")
+_TELLING: Final = re.compile("[A-Za-z]{6}")  # more letters than a literal has
 _NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*+", re.ASCII)
 _ESCAPE: Final = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\(?:u[0-9a-fA-F]{4}|.)"
@@ -302,6 +303,20 @@ def places(raw: str, position: int, tokens: Sequence[int]) -> Iterator[tuple[int
             yield quote + 1, position - 1
             target = next(wanted, None)
         token += 1
+
+
+def place_of(raw: str, position: int, leaf_text: str) -> tuple[int, int] | None:
+    """Where the only string of the document at `position` that says `leaf_text` stands.
+
+    None: there may be others.  What lies between strings cannot be taken for one that has letters.
+    """
+    if not _TELLING.search(leaf_text) or "\\u" in raw or "\\/" in raw:
+        return None
+    written = encode_basestring(leaf_text)
+    at = raw.find(written, position)
+    if at < 0 or raw.find(written, at + 1) >= 0:
+        return None
+    return at + 1, at + len(written) - 1
 
 
 def raw_offsets(raw: str, text: str, offsets: Sequence[int]) -> list[int]:
