@@ -232,7 +232,7 @@ class _Script:
                 actor="supervisor" if approval else "agent",
                 approval=approval,
                 reason="the parcel is held at the depot",
-                artifacts=[f"carrier-status@{self._captured}"],
+                artifacts=[self._captured],
             ),
         )
 
