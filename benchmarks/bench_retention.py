@@ -100,9 +100,9 @@ def make_lake(store: Store, count: int) -> None:
     (root / "_tmp").mkdir(exist_ok=True)
     (root / "_tmp" / "rows").write_bytes(data)
     sample = file_entry("", "events", 10, data)
-    log, previous = PartitionLog(store, "runs", 0), ""
+    log, previous, buckets = PartitionLog(store, "runs", 0), "", named(count)
     for number, start in enumerate(range(0, count, FILES_A_COMMIT), start=1):
-        chosen = named(count)[start : start + FILES_A_COMMIT]
+        chosen = buckets[start : start + FILES_A_COMMIT]
         files = [DataFile(bucket, "runs", 0, number) for bucket in chosen]
         for file in files:
             (root / file.key).parent.mkdir(parents=True, exist_ok=True)

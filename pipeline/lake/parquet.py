@@ -45,14 +45,15 @@ def to_parquet(rows: pa.Table, seal: Seal | None = None) -> bytes:
     if is_to_be_sealed(rows):
         reference = seal.reference.encode() if seal else b""
         rows = rows.replace_schema_metadata({**(rows.schema.metadata or {}), SEALED: reference})
+    plain = rows.schema.remove_metadata()  # where a file's keys are makes no other columns
     sink = io.BytesIO()
     with pq.ParquetWriter(
         sink,
         rows.schema,
         store_schema=False,
-        encryption_properties=seal.properties(_leaves(rows.schema)) if seal else None,
+        encryption_properties=seal.properties(_leaves(plain)) if seal else None,
         compression="zstd",
-        use_dictionary=_dictionary_columns(rows.schema),  # type: ignore[arg-type]  # stubs lag
+        use_dictionary=_dictionary_columns(plain),  # type: ignore[arg-type]  # stubs lag
         write_statistics=[name for name in rows.schema.names if name in _STATISTICS],
         sorting_columns=pq.SortingColumn.from_ordering(
             rows.schema, [(name, "ascending") for name in keys]
