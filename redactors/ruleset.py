@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 # Raised whenever the same rules would give another output; part of every ruleset's digest.
-ENGINE_VERSION = "1"
+ENGINE_VERSION = "2"
 
 Action = Literal["keep", "mask", "hash", "length", "drop"]
 Kind = Literal["secret", "pii"]
