@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.cli.options import Keys
+
 if TYPE_CHECKING:
     from redactors.ruleset import Ruleset
 
@@ -58,15 +60,7 @@ def list_rules(rules: Source = None, as_json: AsJson = False) -> None:
         shown = [{column: row[column] for column in columns} for row in rows]
         typer.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode())
         return
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*columns, box=SIMPLE)
-    for row in rows:
-        table.add_row(*(Text(str(row[column])) for column in columns))
-    Console().print(table)
+    _print_table(columns, rows)
 
 
 @app.command()
@@ -91,6 +85,49 @@ def show(
         typer.echo(orjson.dumps(row, option=orjson.OPT_INDENT_2).decode())
         return
     typer.echo(yaml.safe_dump(row, sort_keys=False, allow_unicode=True, width=96), nl=False)
+
+
+@app.command()
+def explain(
+    payload: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT|EVENT", help="A text or a JSON value; - reads standard input."
+        ),
+    ],
+    rules: Source = None,
+    keys: Keys = None,
+    only: Annotated[
+        str | None, typer.Option("--rule", help="Hear about this rule only, whatever it does.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say of each rule that may concern a text why it fired, or why not; no value is printed."""
+    import sys
+    from dataclasses import asdict
+
+    import orjson
+
+    from pipeline.review.explain import explained
+
+    text = sys.stdin.read() if payload == "-" else payload
+    outcomes = [asdict(outcome) for outcome in explained(text, rules, keys, only)]
+    if as_json:
+        typer.echo(orjson.dumps(outcomes, option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print_table(("rule", "verdict", "because", "field", "count"), outcomes)
+
+
+def _print_table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=SIMPLE)
+    for row in rows:
+        table.add_row(*(Text(str(row[column])) for column in columns))
+    Console().print(table)
 
 
 def _rows(ruleset: "Ruleset") -> list[dict[str, Any]]:

@@ -1,31 +1,14 @@
 """Inputs that broke other redactors, each with the right behaviour, under the built-in ruleset."""
 
-import importlib.util
 import json
-import os
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from redaction_samples import KEYS
+from shared_cases import CASES_FILE, cases
 
 from redactors import Redacted, Redactor, load_ruleset
-
-SHARED = Path(os.environ.get("REDACTORY_SHARED") or Path(__file__).parents[3] / "shared")
-CASES_FILE = SHARED / "cases" / "redaction_cases.py"
-
-
-def cases() -> list[dict[str, Any]]:
-    """The shared cases, where they exist."""
-    if not CASES_FILE.exists():
-        return []
-    spec = importlib.util.spec_from_file_location("redaction_cases", CASES_FILE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: list[dict[str, Any]] = module.CASES
-    return found
 
 
 @cache

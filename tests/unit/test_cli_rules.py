@@ -61,3 +61,25 @@ def test_a_rule_nobody_knows_is_wrong_usage() -> None:
     assert isinstance(result.exception, UsageError)
     with pytest.raises(UsageError, match="no-such-rule"):
         raise result.exception
+
+
+def test_an_event_is_explained_without_its_values(tmp_path: Path) -> None:
+    keys = ("--keys", str(tmp_path / "keys"))
+    code, printed = run("explain", '{"note": "jane@example.com"}', "--json", *keys)
+    assert code == 0
+    found = json.loads(printed)
+    assert [(row["rule"], row["verdict"], row["field"]) for row in found] == [
+        ("email", "fired", "/note")
+    ]
+    assert "jane" not in printed
+    result = CliRunner().invoke(app, ["rules", "explain", "-", *keys], input="jane@example.com")
+    assert result.exit_code == 0
+    assert "fired" in result.stdout
+
+
+def test_one_rule_is_explained_though_it_does_nothing(tmp_path: Path) -> None:
+    keys = ("--keys", str(tmp_path / "keys"))
+    printed = run("explain", "nothing here", "--rule", "email", "--json", *keys)[1]
+    assert json.loads(printed)[0]["verdict"] == "no-match"
+    result = CliRunner().invoke(app, ["rules", "explain", "x", "--rule", "emial", *keys])
+    assert isinstance(result.exception, UsageError)

@@ -1,0 +1,1 @@
+"""What security does with rules: explain, check, compare."""
