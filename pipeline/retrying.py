@@ -161,7 +161,7 @@ class Retrier:
         def stays(rows: pa.Table) -> Flags:
             return np.array([_place(row) not in events for row in rows.to_pylist()], np.bool_)
 
-        for file in BucketReader(self._store).read(log, stays)[0]:
+        for file in BucketReader(self._store).read(log, stays).files:
             assert file.rows is not None
             if file.kept.all():
                 continue

@@ -5,6 +5,7 @@ For a rewriter that has claimed the bucket: from then on writers only add to it.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +51,14 @@ class LiveFile:
         return kept_origins(self.rows, chosen, self.origins)
 
 
+class Contents(NamedTuple):
+    """`files` are live, `strays` are no part of the lake, `standing` was removed and is there."""
+
+    files: list[LiveFile]
+    strays: list[FileEntry]
+    standing: tuple[str, ...]
+
+
 class BucketReader:
     """Reads buckets of a lake as their logs and those of the partitions stand."""
 
@@ -64,8 +73,8 @@ class BucketReader:
         columns: Sequence[str] | None = None,
         with_strays: bool = False,
         call_off: str = "",
-    ) -> tuple[list[LiveFile], list[FileEntry]]:
-        """The live files of the bucket, and the others if they are asked for.
+    ) -> "Contents":
+        """The live files of the bucket, the others if they are asked for, and what came back.
 
         Without `keep` nothing stays and only the columns of `INDEX` are read; with it, all of them
         or those of `columns`, and a file that cannot be read is a `LakeError`.  A file that another
@@ -92,7 +101,7 @@ class BucketReader:
                 rows = _table_of(data, INDEX, None)
                 count = 0 if rows is None else rows.num_rows
                 strays.append(file_entry(key, log.bucket.table, count, data))
-        return files, strays
+        return Contents(files, strays, tuple(sorted(found & gone)))
 
     def _made(
         self, log: BucketLog, past: Sequence[Rewrite], found: Iterable[str], call_off: str

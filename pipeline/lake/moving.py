@@ -90,7 +90,7 @@ class Mover:
             stays: Flags = self._aim(log.bucket, rows).expires_us >= log.bucket.starts_us
             return stays
 
-        return self._reader.read(log, keep, columns=columns)[0]
+        return self._reader.read(log, keep, columns=columns).files
 
     def _new_files(
         self, bucket: Bucket, claim: Claim, files: list[LiveFile]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipeline.lake.contents import INDEX, BucketReader, Flags, Keep, LiveFile, gone_of
+from pipeline.lake.contents import INDEX, BucketReader, Contents, Flags, Keep, LiveFile, gone_of
 from pipeline.lake.entries import FileEntry
 from pipeline.lake.layout import Bucket
 from pipeline.lake.parquet import join_rows, sealed_under
@@ -91,17 +91,18 @@ class Remover:
         """
         log = BucketLog(self._store, bucket)
         if not self._has_news(log):
-            return self._finish_removal(self._going(log, log.last_number(), ([], [])))
+            nothing = Contents([], [], self.standing(bucket))
+            return self._finish_removal(self._going(log, log.last_number(), nothing))
         # 1
         claim = log.claim(self._purpose, self._claim, self._now_us)
         # 2
-        files, strays = self._read(log, call_off=self._claim if self._with_strays else "")
-        going = self._going(log, claim.intent.number, (files, strays))
+        found = self._read(log, call_off=self._claim if self._with_strays else "")
+        going = self._going(log, claim.intent.number, found)
         # 3
         if going.files or going.strays:
             self._note(going)
         # 4, 5, 6
-        shrinking = [file for file in files if file.entry in going.files]
+        shrinking = [file for file in found.files if file.entry in going.files]
         added, origins = self._publish_kept(bucket, claim, shrinking)
         log.finish(
             claim,
@@ -146,10 +147,8 @@ class Remover:
             doomed |= set(kept) - {reference.rpartition("/")[2] for reference in references}
         keys.destroy(folder, doomed, is_closing=self._with_strays)
 
-    def _going(
-        self, log: BucketLog, number: int, found: tuple[list[LiveFile], list[FileEntry]]
-    ) -> Going:
-        files, strays = found
+    def _going(self, log: BucketLog, number: int, found: Contents) -> Going:
+        files = found.files
         shrinking = [file for file in files if file.rows is None or not file.kept.all()]
         rows = [file.rows_where(~file.kept) for file in shrinking if file.rows is not None]
         index = [table.select([n for n in INDEX if n in table.column_names]) for table in rows]
@@ -157,16 +156,16 @@ class Remover:
             log.bucket,
             number,
             tuple(file.entry for file in shrinking),
-            tuple(strays),
+            tuple(found.strays),
             pa.concat_tables(index, promote_options="default") if index else pa.table({}),
             sum(file.entry.rows for file in files if file.rows is None),
             sum(int(file.kept.sum()) for file in files),
-            self.standing(log.bucket),
+            found.standing,
         )
 
     def _read(
         self, log: BucketLog, *, columns: Sequence[str] | None = None, call_off: str = ""
-    ) -> tuple[list[LiveFile], list[FileEntry]]:
+    ) -> Contents:
         keep, strays = self.keep_in(log.bucket), self._with_strays
         return self._reader.read(log, keep, columns=columns, with_strays=strays, call_off=call_off)
 
