@@ -97,8 +97,6 @@ def make_lake(store: Store, count: int) -> None:
     """A lake of so many buckets, by its log and its files."""
     data = to_parquet(events(0, 10))
     root = Path(store.location)
-    (root / "_tmp").mkdir(exist_ok=True)
-    (root / "_tmp" / "rows").write_bytes(data)
     sample = file_entry("", "events", 10, data)
     log, previous, buckets = PartitionLog(store, "runs", 0), "", named(count)
     for number, start in enumerate(range(0, count, FILES_A_COMMIT), start=1):
@@ -106,9 +104,10 @@ def make_lake(store: Store, count: int) -> None:
         files = [DataFile(bucket, "runs", 0, number) for bucket in chosen]
         for file in files:
             (root / file.key).parent.mkdir(parents=True, exist_ok=True)
-            os.link(root / "_tmp" / "rows", root / file.key)
+        (root / files[0].key).write_bytes(data)
+        for file in files[1:]:
+            os.link(root / files[0].key, root / file.key)
         previous = commit(log, number, files, sample, previous)
-    (root / "_tmp" / "rows").unlink()
 
 
 def commit(
