@@ -76,7 +76,10 @@ class Life:
 
     @property
     def said(self) -> list[dict[str, Any]]:
-        lines = (self.folder / "stdout").read_text(errors="replace").splitlines()
+        stdout = self.folder / "stdout"
+        if not stdout.exists():  # it was ended before it had begun
+            return []
+        lines = stdout.read_text(errors="replace").splitlines()
         return [json.loads(line) for line in lines if line.startswith('{"kind"')]
 
     @property

@@ -21,7 +21,7 @@ from redactors import load_or_create_keys
 
 MakeTopic = Callable[..., str]
 
-SHORT_SEEDS = (12, 31)
+SHORT_SEEDS = (91, 95)
 
 SEEDS = range(*map(int, os.environ.get("CRASH_SEEDS", f"0-{ALL}").split("-")))
 """Those of the full matrix, for example CRASH_SEEDS=20-30 without the last."""
