@@ -139,9 +139,13 @@ def exact_pattern(pattern: str, rule_id: str) -> Any:
 
 def matcher_of(rule: Rule) -> Matcher:
     """`rule` made ready; raises RulesetError for a pattern and ValueError for a validator."""
+    exact = exact_pattern(rule.pattern, rule.id)
+    if not 0 <= rule.group <= exact.groups:
+        held = f"its pattern has {exact.groups}"
+        raise RulesetError(f"{rule.id}: there is no group {rule.group}: {held}")
     return Matcher(
         rule=rule,
-        exact=exact_pattern(rule.pattern, rule.id),
+        exact=exact,
         longest=longest(parse(rule.pattern, rule.id)),
         keywords=tuple(word.encode() for word in rule.keywords),
         unless=None if rule.unless is None else exact_pattern(rule.unless, rule.id),

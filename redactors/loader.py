@@ -78,7 +78,7 @@ def _default() -> Ruleset:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
     """One list entry of a ruleset file, with its place."""
 
     kind: str
@@ -87,15 +87,26 @@ class _Entry:
 
     @property
     def id(self) -> str | None:
+        """What it is called, if it has a name."""
         given = self.value.get("id")
         return given if isinstance(given, str) else None
 
 
-def _load(source: Path) -> Ruleset:
+def entries_in(source: Path | None) -> list[Entry]:
+    """The entries that stand in `source` itself (None: the built-in ruleset), with their places."""
+    documents = _documents(DEFAULT_DIR if source is None else source)
+    return [entry for document in documents for entry in _entries(document)]
+
+
+def _documents(source: Path) -> list[Located]:
     files = sorted(source.glob("*.yaml")) if source.is_dir() else [source]
     if not files:
         raise RulesetError("holds no *.yaml file", source=str(source))
-    documents = [read_yaml(path) for path in files]
+    return [read_yaml(path) for path in files]
+
+
+def _load(source: Path) -> Ruleset:
+    documents = _documents(source)
     entries = [entry for document in documents for entry in _entries(document)]
     _refuse_duplicates(entries)
     heads = [d for d in documents if {"name", "version", "extends"} & d.value.keys()]
@@ -110,7 +121,7 @@ def _load(source: Path) -> Ruleset:
     return ruleset
 
 
-def _entries(document: Located) -> Iterator[_Entry]:
+def _entries(document: Located) -> Iterator[Entry]:
     allowed = {"name", "version", "extends", "defaults", *LISTS}
     for key in document.value:
         if key not in allowed:
@@ -127,11 +138,11 @@ def _entries(document: Located) -> Iterator[_Entry]:
             if not isinstance(value, dict):
                 raise place.error("must be a mapping")
             base = defaults if kind in ("rules", "fields") else {}
-            yield _Entry(kind, {**base, **value}, place)
+            yield Entry(kind, {**base, **value}, place)
 
 
-def _refuse_duplicates(entries: list[_Entry]) -> None:
-    seen: dict[str, _Entry] = {}
+def _refuse_duplicates(entries: list[Entry]) -> None:
+    seen: dict[str, Entry] = {}
     for entry in entries:
         if entry.id is None:
             continue
@@ -141,7 +152,7 @@ def _refuse_duplicates(entries: list[_Entry]) -> None:
         seen[entry.id] = entry
 
 
-def _validated(head: Located, entries: list[_Entry]) -> Ruleset:
+def _validated(head: Located, entries: list[Entry]) -> Ruleset:
     by_kind = {kind: [e for e in entries if e.kind == kind] for kind in LISTS}
     document = {k: head.value[k] for k in ("name", "version", "extends") if k in head.value}
     document |= {kind: [e.value for e in listed] for kind, listed in by_kind.items()}
@@ -158,10 +169,11 @@ def _validated(head: Located, entries: list[_Entry]) -> Ruleset:
 def _first_problem(error: ValidationError) -> tuple[tuple[str | int, ...], str]:
     first = error.errors(include_url=False, include_input=False)[0]
     path = ".".join(str(step) for step in first["loc"][2:])
-    return first["loc"], f"{path}: {first['msg']}" if path else first["msg"]
+    said = first["msg"].removeprefix("Value error, ")
+    return first["loc"], f"{path}: {said}" if path else said
 
 
-def _prove(ruleset: Ruleset, entries: list[_Entry]) -> None:
+def _prove(ruleset: Ruleset, entries: list[Entry]) -> None:
     document = ruleset_document(ruleset) + orjson.dumps(dict(DATA_VERSIONS))
     if is_proved(document):
         return

@@ -141,11 +141,12 @@ def is_telling(value: str) -> bool:
     if sum(map(str.isdigit, value)) >= _MIN_DIGITS:
         return True
     words = (word.lower() for word in _WORDS.findall(value))
-    return any(len(word) > 1 and word not in _common() for word in words)
+    return any(len(word) > 1 and word not in common_words() for word in words)
 
 
 @cache
-def _common() -> frozenset[str]:
+def common_words() -> frozenset[str]:
+    """Words that are no secret of anybody."""
     return frozenset((resources.files("redactors") / "common_words.txt").read_text().split())
 
 

@@ -3,10 +3,13 @@
 A ruleset is declared here, compiled once per worker (`compiled.py`) and applied (`engine.py`).
 """
 
+import re
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from redactors.names import normalise
 
 # Raised whenever the same rules would give another output; part of every ruleset's digest.
 ENGINE_VERSION = "2"
@@ -15,6 +18,44 @@ Action = Literal["keep", "mask", "hash", "length", "drop"]
 Kind = Literal["secret", "pii"]
 RuleId = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Label = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+
+_POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("say something here")
+    return text
+
+
+def _keyword(word: str) -> str:
+    if not word or word != word.lower():
+        raise ValueError(f"keyword {word!r} can never decide anything: write it in lower case")
+    return word
+
+
+def _pointer(scope: str) -> str:
+    if not _POINTER.fullmatch(scope):
+        raise ValueError(f"scope {scope!r} is no JSON pointer: write it like '/a/*/b'")
+    return scope
+
+
+def _prose_or_pointer(scope: str) -> str:
+    return scope if scope == "prose" else _pointer(scope)
+
+
+def _field_name(name: str) -> str:
+    bare = name.removeprefix("*")
+    if not bare or bare != normalise(bare):
+        raise ValueError(f"name {name!r} can never be met: write it like {normalise(bare)!r}")
+    return name
+
+
+Said = Annotated[str, AfterValidator(_said)]
+Keyword = Annotated[str, AfterValidator(_keyword)]
+Pointer = Annotated[str, AfterValidator(_pointer)]
+ProseOrPointer = Annotated[str, AfterValidator(_prose_or_pointer)]
+FieldName = Annotated[str, AfterValidator(_field_name)]
 
 
 class _Strict(BaseModel):
@@ -34,14 +75,14 @@ class Rule(_Strict):
     kind: Kind
     label: Label
     pattern: str
-    keywords: tuple[str, ...] = ()
+    keywords: tuple[Keyword, ...] = ()
     group: int = 0
     validator: str | None = None
     min_entropy: float | None = None
     unless: str | None = None
     action: Action = "mask"
-    reason: str
-    owner: str
+    reason: Said
+    owner: Said
     matches: tuple[str, ...]
     rejects: tuple[str, ...] = ()
 
@@ -58,13 +99,13 @@ class FieldRule(_Strict):
     id: RuleId
     kind: Kind
     label: Label
-    names: tuple[str, ...]
-    unless: tuple[str, ...] = ()
+    names: tuple[FieldName, ...]
+    unless: tuple[FieldName, ...] = ()
     action: Action = "mask"
     propagate: bool = False
     validator: str | None = None
-    reason: str
-    owner: str
+    reason: Said
+    owner: Said
     matches: tuple[str, ...] = ()
     rejects: tuple[str, ...] = ()
 
@@ -77,18 +118,18 @@ class Recognizer(_Strict):
     label: Label
     kind: Kind = "pii"
     min_score: float = 0.6
-    scope: tuple[str, ...] = ("prose",)
+    scope: tuple[ProseOrPointer, ...] = ("prose",)
     action: Action = "hash"
-    reason: str
-    owner: str
+    reason: Said
+    owner: Said
 
 
 class Keep(_Strict):
     """JSON pointers (with `*` for one step) whose values are provably left untouched."""
 
     id: RuleId
-    scope: tuple[str, ...]
-    reason: str
+    scope: tuple[Pointer, ...]
+    reason: Said
 
 
 class Allow(_Strict):
@@ -96,7 +137,7 @@ class Allow(_Strict):
 
     value: str | None = None
     pattern: str | None = None
-    reason: str
+    reason: Said
     expires: date | None = None
 
     @model_validator(mode="after")

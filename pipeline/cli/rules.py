@@ -25,26 +25,45 @@ def register(root: typer.Typer) -> None:
 
 
 @app.command()
-def check(rules: Source = None, as_json: AsJson = False) -> None:
-    """Run every rule against its own examples and compile all of them; exit 1 if one fails."""
+def check(
+    rules: Source = None,
+    cost: Annotated[bool, typer.Option("--cost", help="Also say what each pattern costs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look the rules over: examples, patterns, owners, overlaps; exit 1 if anything is wrong."""
+    from dataclasses import asdict
+    from datetime import date
+
     import orjson
 
-    from redactors import Redactor, RulesetError, load_ruleset
+    from pipeline.review.check import check as checked
+    from pipeline.review.check import costs
 
-    try:
-        ruleset = load_ruleset(rules)
-        digest = Redactor(ruleset, None).digest
-    except RulesetError as error:
-        found = {"ok": False, "file": error.source, "line": error.line, "reason": error.reason}
-        typer.echo(orjson.dumps(found).decode() if as_json else f"failed: {error}")
-        raise typer.Exit(1) from None
-    counts = {kind: len(getattr(ruleset, kind)) for kind in ("rules", "fields", "recognizers")}
+    report = checked(rules, date.today())
+    ruleset = report.ruleset
+    kinds = ("rules", "fields", "recognizers") if ruleset is not None else ()
+    counts = {kind: len(getattr(ruleset, kind)) for kind in kinds}
+    dear = [asdict(each) for each in costs(ruleset)] if cost and ruleset is not None else []
     if as_json:
-        typer.echo(orjson.dumps({"ok": True, "digest": digest, **counts}).decode())
-        return
-    stated = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    typer.echo(f"{ruleset.name} {ruleset.version}: {stated}, each true to its examples")
-    typer.echo(f"digest {digest}")
+        found = {"ok": not report.mistakes, "digest": report.digest, **counts}
+        found |= {kind: [asdict(r) for r in getattr(report, kind)] for kind in _REMARKS}
+        typer.echo(orjson.dumps(found | ({"costs": dear} if cost else {})).decode())
+    else:
+        for remark in report.overlaps:
+            typer.echo(f"overlap: {remark}", err=True)
+        if dear:
+            _print_table(("rule", "ns_per_byte", "hits"), dear)
+        for remark in report.mistakes:
+            typer.echo(f"failed: {remark}")
+        if ruleset is not None and not report.mistakes:
+            stated = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+            typer.echo(f"{ruleset.name} {ruleset.version}: {stated}, each true to its examples")
+            typer.echo(f"digest {report.digest}")
+    if report.mistakes:
+        raise typer.Exit(1)
+
+
+_REMARKS = ("mistakes", "overlaps")
 
 
 @app.command(name="list")

@@ -24,12 +24,13 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_built_in_rules_pass_their_check() -> None:
-    code, printed = run("check", "--json")
+    code, printed = run("check", "--json", "--cost")
     assert code == 0
     found = json.loads(printed)
     assert found["ok"]
     assert found["rules"] == len(load_ruleset().rules)
     assert len(found["digest"]) == 64
+    assert {cost["rule"] for cost in found["costs"]} == {rule.id for rule in load_ruleset().rules}
 
 
 def test_a_rule_that_fails_its_examples_is_named_with_its_line(tmp_path: Path) -> None:
@@ -38,7 +39,8 @@ def test_a_rule_that_fails_its_examples_is_named_with_its_line(tmp_path: Path) -
     code, printed = run("check", "--rules", str(path), "--json")
     assert code == 1
     found = json.loads(printed)
-    assert (found["ok"], found["file"], found["line"]) == (False, str(path), 5)
+    (mistake,) = found["mistakes"]
+    assert (found["ok"], mistake["source"], mistake["line"]) == (False, str(path), 5)
     assert run("check", "--rules", str(path))[1].startswith("failed: ")
 
 
