@@ -45,6 +45,8 @@ class Source:
     matching: Path | None = None
     command: str = "replay"
     setting: Setting = field(default_factory=Setting)
+    is_apart: bool = True
+    """Whether the archive must not lie where the agent's code may read."""
 
     def replayer(self) -> Replayer:
         """Opens everything."""
@@ -75,10 +77,12 @@ class Source:
 
     def _setting(self) -> Setting:
         """Keeps lake, file and keys out of the agent's sight."""
-        places = [self.file, self.keys or default_key_file()]
+        places = [self.keys or default_key_file()]
+        if self.file is not None and self.is_apart:
+            places.append(self.file)
         if self.lake and "://" not in self.lake:
             places.append(Path(self.lake))
-        apart = tuple(place for place in places if place is not None and place.exists())
+        apart = tuple(place for place in places if place.exists())
         return Setting(
             self.setting.import_path, apart, self.setting.use_kernel, self.setting.accept_audit_hook
         )
