@@ -94,13 +94,18 @@ class Recording:
             yield world(Live(tape, journal), run_id)
 
 
-def begin(tape: Tape, task: Any, matching: MatchingPolicy) -> None:
-    """The first events of a run: what it was given, where it runs, how its calls are matched."""
+def begin(tape: Tape, task: Any, matching: MatchingPolicy, *, is_masked: bool = False) -> None:
+    """The first events of a run: what it was given, where it runs, how its calls are matched.
+
+    `is_masked`: the task comes from a record.
+    """
     masking = {"ruleset": tape.redactor.digest, "key_id": tape.redactor.key_id}
-    tape.note("run.started", {"trigger": {"type": "agent"}, "masking": masking})
-    tape.note("task.captured", {"task": task})
-    tape.note("environment.captured", {"toolchain": _toolchain()})
-    tape.note("integration.captured", {"matching_policy": matching.text()}, "matching")
+    started = {"trigger": {"type": "agent"}, "masking": masking}
+    tape.note("run.started", started, is_masked=is_masked)
+    tape.note("task.captured", {"task": task}, is_masked=is_masked)
+    tape.note("environment.captured", {"toolchain": _toolchain()}, is_masked=is_masked)
+    policy = {"matching_policy": matching.text()}
+    tape.note("integration.captured", policy, "matching", is_masked=is_masked)
 
 
 @cache

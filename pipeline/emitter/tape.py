@@ -50,13 +50,23 @@ class Tape:
         """Records what a call gave."""
         return self._write(KINDS[call.boundary].answered, answer.body, call)
 
-    def repeat(self, call: Call, answer: Answer) -> RunEvent:
-        """Records an answer that comes from a record, and so is masked already."""
-        return self._write(KINDS[call.boundary].answered, answer.body, call, is_masked=True)
+    def repeat(self, call: Call, answer: Answer | None = None) -> RunEvent:
+        """Records a request, or an answer, that comes from a record, and so is masked already."""
+        kinds = KINDS[call.boundary]
+        if answer is None:
+            return self._write(kinds.asked, call.request, call, is_masked=True)
+        return self._write(kinds.answered, answer.body, call, is_masked=True)
 
-    def note(self, kind: str, body: Mapping[str, Any], name: str | None = None) -> RunEvent:
+    def note(
+        self,
+        kind: str,
+        body: Mapping[str, Any],
+        name: str | None = None,
+        *,
+        is_masked: bool = False,
+    ) -> RunEvent:
         """Records anything else."""
-        return self._write(kind, body, None, name)
+        return self._write(kind, body, None, name, is_masked=is_masked)
 
     def masked(self, value: Any) -> Any:
         """A JSON value as this run's events would hold it; nothing is recorded."""

@@ -21,9 +21,8 @@ from pipeline.replay.errors import Stopped
 from pipeline.replay.isolation import Protection, check_accepted, confines
 from pipeline.replay.modes import Provider
 from pipeline.replay.record import RecordedRun
-from pipeline.replay.session import Replayed, Rules, compared
+from pipeline.replay.session import Replayed, Rules, compared, event_of_fields
 from redactors import ruleset_document
-from schemas import decode
 
 END_S: Final = 10.0
 
@@ -129,7 +128,7 @@ class Batch:
             assert provider is not None
             self._write(_made(provider, Call(*told["make"])))
         result = told["result"]
-        events = tuple(decode(event.encode()) for event in result.pop("events"))
+        events = tuple(map(event_of_fields, result.pop("events")))
         return Replayed(**result | {"substituted": tuple(result["substituted"]), "events": events})
 
     def _write(self, message: Any) -> None:

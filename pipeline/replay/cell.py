@@ -24,9 +24,8 @@ from pipeline.replay.isolation import AUDIT_HOOK, Confines, Protection, enclose,
 from pipeline.replay.matching import Matcher
 from pipeline.replay.modes import Recorded
 from pipeline.replay.record import RecordedRun
-from pipeline.replay.session import Agent, Player, Rules
+from pipeline.replay.session import Agent, Player, Rules, event_fields
 from redactors import KeyRing, parse_document
-from schemas import encode_json
 
 NOWHERE: Final = Place(0, "", "")
 
@@ -84,8 +83,7 @@ class Cell:
             replayed = player.hybrid(run, agent, asked["substituted"], self._make)
         else:
             replayed = player.recorded(run, agent)
-        events = [encode_json(event).decode() for event in replayed.events]
-        return replayed.as_dict() | {"events": events}
+        return replayed.as_dict() | {"events": list(map(event_fields, replayed.events))}
 
     def _make(self, call: Call) -> Answer:
         """A substituted call, made outside."""

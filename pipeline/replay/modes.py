@@ -53,7 +53,11 @@ class Recorded:
             raise Diverged(left.place, "", f"{left.boundary} {left.name}", None)
 
     def _answer(self, call: Call, place: Place) -> Answer:
-        found = self.matcher.take(call, ask(self.tape, call), place)
+        found = self.matcher.same(call)
+        if found is None:
+            found = self.matcher.take(call, ask(self.tape, call), place)
+        elif call.boundary not in ("clock", "random"):
+            self.tape.repeat(call)
         answer = usable(found, place, self._now_us)
         self.tape.repeat(call, answer)
         return answer

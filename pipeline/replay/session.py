@@ -143,7 +143,7 @@ class Player:
         redactor, kept = self.rules.redactor(run, by_label=by_label), Kept()
         tape = Tape(RunRecorder(run.run_id, REPLAY, attempt=run.attempt), redactor, kept)
         texts = MaskedText(redactor.masks, self.rules.keys, by_label)
-        begin(tape, run.task, self.policy)
+        begin(tape, run.task, self.policy, is_masked=True)
         return tape, kept, Matcher(run, self.policy, texts, in_order=in_order)
 
 
@@ -224,3 +224,19 @@ def _unlike(run: RecordedRun, replayed: Replayed, texts: MaskedText) -> Iterator
         if len(said) != len(recorded):
             place = Place(recorded[-1].step if recorded else 0, kind, "")
             yield Diverged(place, "", f"{len(recorded)} of these", f"{len(said)} of these")
+
+
+_FIELDS: Final = (
+    *("event_id", "run_id", "sequence", "occurred_at", "kind", "body", "attempt", "kind_name"),
+    *("name", "call_id", "idempotency_key", "ruleset"),
+)
+
+
+def event_fields(event: RunEvent) -> list[Any]:
+    """What a replay says of an event, for the process outside."""
+    return [getattr(event, name) for name in _FIELDS]
+
+
+def event_of_fields(fields: list[Any]) -> RunEvent:
+    """The event again."""
+    return RunEvent(**dict(zip(_FIELDS, fields, strict=True)), producer=REPLAY)
