@@ -8,6 +8,7 @@ import typer
 from pipeline.cli.options import Keys
 
 if TYPE_CHECKING:
+    from pipeline.review.diff import Difference
     from redactors.ruleset import Ruleset
 
 app = typer.Typer(no_args_is_help=True, help="Look at the rules that decide what is masked.")
@@ -135,6 +136,74 @@ def explain(
         typer.echo(orjson.dumps(outcomes, option=orjson.OPT_INDENT_2).decode())
     else:
         _print_table(("rule", "verdict", "because", "field", "count"), outcomes)
+
+
+Over = Annotated[
+    list[Path] | None, typer.Option("--over", help="A file of lines; may be repeated.")
+]
+
+
+@app.command(name="test")
+def try_out(rules: Source = None, over: Over = None, as_json: AsJson = False) -> None:
+    """Run the rules on their examples and on labelled lines; exit 1 if one is not as it should be.
+
+    A labelled line: {"event" or "text": …, "gone": [what must go], "kept": [what must stay]}.
+    """
+    from dataclasses import asdict
+
+    import orjson
+
+    from pipeline.review.trial import try_rules
+    from redactors import load_ruleset
+
+    trial = try_rules(load_ruleset(rules), over or [])
+    if as_json:
+        typer.echo(orjson.dumps(asdict(trial)).decode())
+    else:
+        for failure in trial.failures:
+            typer.echo(f"failed: {failure.place}: {failure.reason}")
+        typer.echo(", ".join(f"{count} {sort}" for sort, count in trial.tried.items()))
+    if trial.failures:
+        raise typer.Exit(1)
+
+
+@app.command()
+def diff(
+    old: Annotated[str, typer.Argument(help="A file or directory of rules; `default`: built in.")],
+    new: Annotated[str, typer.Argument(help="The same.")],
+    over: Over = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two rulesets, also by what they do to lines; exit 1 if anything would newly leak."""
+    from dataclasses import asdict
+
+    import orjson
+
+    from pipeline.review.diff import compare
+    from pipeline.review.payloads import examples_of, payloads_of
+    from redactors import load_ruleset
+
+    before, after = (load_ruleset(None if p == "default" else Path(p)) for p in (old, new))
+    difference = compare(before, after, [*examples_of(before), *payloads_of(over or [])])
+    if as_json:
+        typer.echo(orjson.dumps(asdict(difference)).decode())
+    else:
+        _print_difference(difference)
+    if difference.leaks:
+        raise typer.Exit(1)
+
+
+def _print_difference(difference: "Difference") -> None:
+    for word, names in (("added", difference.added), ("removed", difference.removed)):
+        for name in names:
+            typer.echo(f"{word} {name}")
+    for name, keys in difference.changed.items():
+        typer.echo(f"changed {name}: {', '.join(keys)}")
+    for sort, count in difference.counts.items():
+        typer.echo(f"{sort.replace('_', ' ')}: {count}")
+        for sample in difference.samples.get(sort, ()):
+            how = f"{sample.before or 'as it is'} → {sample.after or 'as it is'}"
+            typer.echo(f"  {sample.place}: {sample.length} characters, {how}")
 
 
 def _print_table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
