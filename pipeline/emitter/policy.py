@@ -4,8 +4,9 @@ It is recorded with the run, and a replay checks that it is the same.
 """
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -63,7 +64,7 @@ class MatchingPolicy(_Strict):
     def parse(cls, text: str) -> Self:
         """A policy from YAML or JSON; raises UsageError."""
         try:
-            return cls.model_validate(yaml.safe_load(text) or {})
+            return cls.model_validate(_read(text))
         except (yaml.YAMLError, ValidationError):
             raise UsageError(
                 "this is no matching policy", code="matching-policy", hint=HINT
@@ -76,3 +77,9 @@ class MatchingPolicy(_Strict):
 
 
 _PLAIN: Final = Rule()
+
+
+@lru_cache(maxsize=16)
+def _read(text: str) -> Any:
+    """Every run of a batch brings its policy, and YAML is slow to read."""
+    return yaml.safe_load(text) or {}

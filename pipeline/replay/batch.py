@@ -1,6 +1,5 @@
 """Replays many runs in one isolated process."""
 
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import platformdirs
 from pipeline.emitter.calls import Answer, Call, failure
 from pipeline.emitter.policy import MatchingPolicy
 from pipeline.errors import PipelineError
-from pipeline.replay.bundle import trial_of
+from pipeline.replay.bundle import packed, trial_of, unpacked_line
 from pipeline.replay.errors import Stopped
 from pipeline.replay.isolation import Protection, check_accepted, confines
 from pipeline.replay.modes import Provider
@@ -133,7 +132,7 @@ class Batch:
 
     def _write(self, message: Any) -> None:
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.write(packed(message) + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise _ended() from None
@@ -142,7 +141,7 @@ class Batch:
         line = self._process.stdout.readline()
         if not line:
             raise _ended()
-        return json.loads(line)
+        return unpacked_line(line)
 
     def _end(self) -> None:
         if self._process is not None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+import orjson
+
 from pipeline.emitter.calls import Answer
 from pipeline.emitter.policy import MatchingPolicy
 from pipeline.errors import InputError
@@ -32,6 +34,22 @@ class Bundle:
     def runs(self) -> Iterator[RecordedRun]:
         """The runs, as far as a trial may see them."""
         return map(run_of, self.trials)
+
+
+def packed(value: Any) -> bytes:
+    """One line of JSON."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # half a surrogate pair, a number of more than 64 bits
+        return json.dumps(value).encode()
+
+
+def unpacked_line(line: bytes) -> Any:
+    """The value of such a line."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return json.loads(line)
 
 
 def trial_of(run: RecordedRun) -> dict[str, Any]:
@@ -66,15 +84,15 @@ def write_bundle(
         "deadline_us": deadline_us,
         "ruleset": ruleset_document(ruleset).decode(),
     }
-    file.write(json.dumps(head).encode() + b"\n")
+    file.write(packed(head) + b"\n")
     for run in runs:
-        file.write(json.dumps(trial_of(run), ensure_ascii=False).encode() + b"\n")
+        file.write(packed(trial_of(run)) + b"\n")
 
 
 def read_bundle(path: Path) -> Bundle:
     """The bundle in a file; raises InputError if it is none."""
     try:
-        head, *trials = map(json.loads, path.read_bytes().splitlines())
+        head, *trials = map(unpacked_line, path.read_bytes().split(b"\n")[:-1])
         if head["format"] != FORMAT:
             raise ValueError
         bundle = Bundle(

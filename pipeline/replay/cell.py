@@ -5,7 +5,6 @@ connects it to the world: what a trial may see comes in, results go out, and the
 replay's substituted boundaries are made by the process outside, under its authority.
 """
 
-import json
 import os
 import socket
 import subprocess
@@ -18,7 +17,7 @@ from typing import Any, BinaryIO, Final
 from pipeline.emitter.calls import Answer, Call
 from pipeline.emitter.policy import MatchingPolicy
 from pipeline.errors import UsageError
-from pipeline.replay.bundle import run_of
+from pipeline.replay.bundle import packed, run_of, unpacked_line
 from pipeline.replay.errors import Denied, Missing, Place, Stopped
 from pipeline.replay.isolation import AUDIT_HOOK, Confines, Protection, enclose, watch
 from pipeline.replay.matching import Matcher
@@ -108,10 +107,10 @@ class Cell:
 
     def _read(self) -> Any:
         line = self._source.readline()
-        return json.loads(line) if line else None
+        return unpacked_line(line) if line else None
 
     def _write(self, message: Any) -> None:
-        self._out.write(json.dumps(message).encode() + b"\n")
+        self._out.write(packed(message) + b"\n")
         self._out.flush()
 
 

@@ -2,12 +2,12 @@
 same occurrence, so that three equal calls get their own three answers in order."""
 
 import copy
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pipeline.emitter.calls import KINDS, Call
 from pipeline.emitter.policy import MatchingPolicy, Rule
+from pipeline.replay.bundle import packed
 from pipeline.replay.errors import Diverged, Missing, Place
 from pipeline.replay.masked import Difference, MaskedText, first_difference
 from pipeline.replay.record import RecordedCall, RecordedRun, unpacked
@@ -126,7 +126,7 @@ def _asked(call: Call) -> Any:
 
 def _is_equal(one: Any, other: Any) -> bool:
     """Equal as JSON: in Python true is 1."""
-    return one == other and json.dumps(one) == json.dumps(other)
+    return one == other and packed(one) == packed(other)
 
 
 def _ignored(rule: Rule, in_order: bool) -> tuple[str, ...]:
