@@ -193,6 +193,30 @@ def diff(
         raise typer.Exit(1)
 
 
+@app.command(name="import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="Rules of another tool.")],
+    source: Annotated[
+        str, typer.Option("--from", help="gitleaks, presidio or detect-secrets (a baseline).")
+    ],
+    owner: Annotated[str, typer.Option("--owner", help="Who answers for the rules.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Print a ruleset made of another tool's rules; what is left out is named on standard error."""
+    import orjson
+
+    from pipeline.review.importing import import_rules
+
+    imported = import_rules(file, source, owner)
+    if as_json:
+        found = {"document": imported.document(), "left": imported.left}
+        typer.echo(orjson.dumps(found).decode())
+        return
+    typer.echo(imported.document(), nl=False)
+    for sentence in imported.left:
+        typer.echo(f"left out: {sentence}", err=True)
+
+
 def _print_difference(difference: "Difference") -> None:
     for word, names in (("added", difference.added), ("removed", difference.removed)):
         for name in names:
