@@ -92,6 +92,10 @@ class Rules:
             self._made[key_id] = Redactor(self.ruleset, self._ring(key_id), by="emitter")
         return self._made[key_id]
 
+    def adopt(self, redactor: Redactor) -> None:
+        """Takes a redactor of these rules that is compiled already."""
+        self._made[redactor.key_id] = redactor
+
     def texts(self, run: RecordedRun, *, by_label: bool) -> MaskedText:
         """Compares texts of a run; raises as `redactor` does."""
         ring = self._ring(self._key_id(run, by_label))

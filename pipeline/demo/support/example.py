@@ -68,6 +68,7 @@ def run_example(
     ):
         home = Path(folder)
         recording = Recording.of(producer, keys, ruleset, matching=POLICY, journals=home / "open")
+        rules.adopt(recording.redactor)
         table = crash_table(Bench(services, recording, rules, home, seed), say)
         figures, third = Lab(services, recording, rules, seed, runs, say).measure()
         return Example(chances, seed, runs, table, figures, third.warning)
