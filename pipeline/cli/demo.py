@@ -25,10 +25,10 @@ def demo(
     ] = 0.82,
     wrong_v1: Annotated[
         float, typer.Option(min=0, max=1, help="With --replay: prompt v1 takes the wrong date.")
-    ] = 0.56,
+    ] = 0.53,
     wrong_v2: Annotated[
         float, typer.Option(min=0, max=1, help="With --replay: prompt v2 takes the wrong date.")
-    ] = 0.14,
+    ] = 0.16,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Start a broker, emit runs of a scripted agent, ingest them, and show what was stored.

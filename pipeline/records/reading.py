@@ -4,6 +4,7 @@ Where the log says which slice a file came from, files of other offsets are not 
 others only the row groups whose statistics admit the run are looked at, `run_id` first.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ def _rows_of(store: Store, files: Iterable[FileEntry], run_id: str) -> tuple[lis
 def _rows_in(store: Store, file: FileEntry, run_id: str) -> tuple[list[Row], int]:
     with lake_errors(), _Counted.open(store, file.path) as source:
         try:
-            metadata = _metadata(source, file)
+            metadata = _metadata(source)
             groups = list(_groups(metadata, run_id))
             rows = list(_rows_in_groups(store, file, source, metadata, groups, run_id))
         except pa.ArrowException as error:
@@ -131,12 +132,13 @@ def _rows_in(store: Store, file: FileEntry, run_id: str) -> tuple[list[Row], int
     return rows, source.bytes_read
 
 
-def _metadata(source: "_Counted", file: FileEntry) -> pq.FileMetaData:
+def _metadata(source: "_Counted") -> pq.FileMetaData:
     """The footer, and not a byte more: Arrow would read the last 64 KB first."""
-    source.seek(max(0, file.size_bytes - _TAIL))
+    size_bytes = source.seek(0, os.SEEK_END)  # not the log's: the file may have been changed since
+    source.seek(max(0, size_bytes - _TAIL))
     tail = source.read(_TAIL)
-    source.seek(max(0, file.size_bytes - _TAIL - int.from_bytes(tail[:4], "little")))
-    footer = source.read(file.size_bytes - source.tell())
+    source.seek(max(0, size_bytes - _TAIL - int.from_bytes(tail[:4], "little")))
+    footer = source.read(size_bytes - source.tell())
     return pq.read_metadata(pa.BufferReader(footer))
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -136,7 +137,9 @@ LEAKS: dict[str, Callable[[Ingested], None]] = {
 
 
 def _write(folder: Path, text: str, name: str = "worker.log") -> None:
+    before = os.umask(0o077)  # a lake is its owner's alone
     folder.mkdir(parents=True, exist_ok=True)
+    os.umask(before)
     (folder / name).write_text(f"something before {text} and after")
 
 

@@ -36,8 +36,8 @@ class Probabilities:
     """
 
     drift: float = 0.82
-    wrong_v1: float = 0.56
-    wrong_v2: float = 0.14
+    wrong_v1: float = 0.53
+    wrong_v2: float = 0.16
 
 
 @dataclass(slots=True)
