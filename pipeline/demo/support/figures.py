@@ -124,7 +124,7 @@ class Lab:
         for run, other in zip(runs, replayed, strict=True):
             texts = self.rules.texts(run, by_label=False)
             found = first_difference(run, other.run, texts, PROMPT)
-            if found is not None:
+            if found is not None and found.kind != "redaction":
                 return {"step": found.step, "boundary": found.boundary, "path": found.path}
         return None
 
