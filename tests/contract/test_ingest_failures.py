@@ -101,7 +101,10 @@ def test_the_broker_may_go_away_in_the_middle_and_come_back(
         assert process.poll() is None, "it waits"
         broker.start(directory, port, lambda line: None)
         _produce(running.bootstrap, "t", 300)
-        until(lambda: query(lake, "SELECT count(*) AS n FROM stored_events") == [{"n": 800}], "the rest")
+        until(
+            lambda: query(lake, "SELECT count(*) AS n FROM stored_events") == [{"n": 800}],
+            "the rest",
+        )
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=30)
         assert process.returncode == 0, err
@@ -133,7 +136,10 @@ def test_of_two_ingests_on_one_partition_one_stops_and_nothing_is_doubled(
         _, err = loser.communicate(timeout=30)
         assert loser.returncode == 3
         assert "another writer" in err
-        until(lambda: query(lake, "SELECT count(*) AS n FROM stored_events") == [{"n": count}], "the rest")
+        until(
+            lambda: query(lake, "SELECT count(*) AS n FROM stored_events") == [{"n": count}],
+            "the rest",
+        )
         winner.send_signal(signal.SIGINT)
         _, err = winner.communicate(timeout=30)
         assert winner.returncode == 0, err
