@@ -34,6 +34,8 @@ WORDS = (
 PEERS = {"kingfisher scan": "kingfisher_sdk", "Presidio patterns": "presidio_analyzer"}
 TARGETS = {"orjson round trip": 0.2, "kingfisher scan": 1.3, "Presidio patterns": 500.0}
 
+CLEAN_TARGETS = {"orjson round trip": 0.4}
+
 
 def events(count: int, seed: int, dirty: float) -> list[str]:
     """Agent events as JSON texts of 0.5 to 9 KB; a share `dirty` holds a secret or an address."""
@@ -143,7 +145,7 @@ def measured(redactor: Redactor, texts: list[str], rounds: int) -> dict[str, lis
     return rates
 
 
-def table(title: str, rates: dict[str, list[float]]) -> list[str]:
+def table(title: str, rates: dict[str, list[float]], targets: dict[str, float]) -> list[str]:
     """The rates, and how redactory's compares with each, median and spread."""
     own = rates["redactory"]
     lines = [
@@ -155,7 +157,7 @@ def table(title: str, rates: dict[str, list[float]]) -> list[str]:
     for name, theirs in rates.items():
         ratios = [mine / other for mine, other in zip(own, theirs, strict=True)]
         spread = f"{statistics.median(ratios):.3g} × ({min(ratios):.3g}–{max(ratios):.3g})"
-        target = f"≥ {TARGETS[name]:g} ×" if name in TARGETS else ""
+        target = f"≥ {targets[name]:g} ×" if name in targets else ""
         lines.append(f"| {name} | {statistics.median(theirs):,.0f} | {spread} | {target} |")
     return [*lines, ""]
 
@@ -205,8 +207,8 @@ def main() -> None:
     before, after = memory_kb(redactor, events(given.events, given.seed + 2, 0.13))
     lines = [
         "# Redaction speed", "", f"{given.events} events, {given.rounds} rounds, one core.", "",
-        *table("Mixed events, 13 % with something to mask", mixed),
-        *table("Clean events", clean),
+        *table("Mixed events, 13 % with something to mask", mixed, TARGETS),
+        *table("Clean events", clean, CLEAN_TARGETS),
         *(f"Absent, as its package is not installed: {name}.\n" for name in absent()),
         f"Start (load, prove and compile all rules): {start_s:.2f} s.",
         f"Memory: {before:,} KB after one pass, {after:,} KB after four.",
