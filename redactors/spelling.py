@@ -37,7 +37,8 @@ def _pieces(listed: str) -> list[str]:
     return [listed[a:b] for a, b in pairwise(_cuts(listed))]
 
 
-def _cuts(listed: str) -> list[int]:
+@cache
+def _cuts(listed: str) -> tuple[int, ...]:
     length = len(listed)
     reached = {0}
     for start in range(length):
@@ -47,7 +48,7 @@ def _cuts(listed: str) -> list[int]:
     for end in range(length, 0, -1):
         if end in finishing:
             finishing |= {start for start in range(end) if _is_word(listed[start:end])}
-    return sorted((reached & finishing) | {0, length})
+    return tuple(sorted((reached & finishing) | {0, length}))
 
 
 def _is_word(piece: str) -> bool:
@@ -82,9 +83,10 @@ def shell_name(listed: str) -> str:
 
 def ends_alike(longer: str, listed: str) -> bool:
     """Whether every spelling of `longer` ends with one of `listed`."""
+    if not longer.endswith(listed):
+        return False
     start = len(longer) - len(listed)
-    within = {cut - start for cut in _cuts(longer) if cut >= start}
-    return longer.endswith(listed) and within <= set(_cuts(listed))
+    return {cut - start for cut in _cuts(longer) if cut >= start} <= set(_cuts(listed))
 
 
 def _letter(letter: str) -> Node:
