@@ -14,6 +14,7 @@ import random
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -133,7 +134,7 @@ def plan_and_sweep(store: Store, count: int) -> None:
         clock = Clock()
         plan = plan_lake(store.location, now_us)
         planned, clock = clock.read(), Clock()
-        receipt = Sweeper(store, new_claim(), "bench", lambda at=now_us: at).sweep()  # type: ignore[misc]
+        receipt = Sweeper(store, new_claim(), "bench", partial(int, now_us)).sweep()
         swept = clock.read()
         assert receipt is not None and receipt.is_complete
         assert len(plan.buckets) == len(receipt.buckets) == due

@@ -22,6 +22,7 @@ from redactors.pattern import (
     parse,
     render,
 )
+from redactors.trees import items_of, leaves
 
 MAX_BRANCHES: Final = 256
 _TELLING_RUN: Final = 40
@@ -42,7 +43,7 @@ def _shortened(tree: Node) -> Node:
     """`tree` up to a long run after some letters, and of that run as much as tells."""
     items: list[Node] = []
     letters = 0
-    for item in tree.items if isinstance(tree, Sequence) else (tree,):
+    for item in items_of(tree):
         if isinstance(item, Repeat) and item.low > _TELLING_RUN and letters >= _TELLING_LETTERS:
             return joined([*items, Repeat(item.item, _TELLING_RUN, _TELLING_RUN)])
         items.append(item)
@@ -92,8 +93,7 @@ def _split_head(tree: Node) -> list[Node]:
 
 
 def _ends_trimmed(tree: Node) -> Node:
-    items: list[Node] = list(tree.items) if isinstance(tree, Sequence) else [tree]
-    return joined(_widened(_tail_trimmed(_head_trimmed(items))))
+    return joined(_widened(_tail_trimmed(_head_trimmed(list(items_of(tree))))))
 
 
 def _head_trimmed(items: list[Node]) -> list[Node]:
@@ -121,17 +121,7 @@ def _tail_trimmed(items: list[Node]) -> list[Node]:
 
 
 def _has_anchor(node: Node) -> bool:
-    match node:
-        case Anchor():
-            return True
-        case Sequence(items):
-            return any(map(_has_anchor, items))
-        case Choice(options):
-            return any(map(_has_anchor, options))
-        case Repeat(item):
-            return _has_anchor(item)
-        case _:
-            return False
+    return any(isinstance(each, Anchor) for each in leaves(node))
 
 
 def _widened(items: list[Node]) -> list[Node]:

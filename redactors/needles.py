@@ -21,6 +21,7 @@ from redactors.pattern import (
     longest,
     render,
 )
+from redactors.trees import items_of, leaves
 
 _TELLING: Final = 3.0
 _PLACED: Final = 2.0
@@ -61,7 +62,7 @@ def needles(tree: Node) -> list[Needle]:
 def _pieces(tree: Node) -> list[Node]:
     """`tree` from its literal on; split at its head where that shows more literals."""
     whole = _from_needle(tree)
-    if _weight(_items(whole)) >= _TELLING:
+    if _weight(items_of(whole)) >= _TELLING:
         return [whole]
     cut = map(_from_needle, branches(tree))
     return list(dict.fromkeys(piece for each in cut for piece in branches(each)))
@@ -69,7 +70,7 @@ def _pieces(tree: Node) -> list[Node]:
 
 def _from_needle(tree: Node) -> Node:
     """`tree` from its literal on, if only a boundary, or what may be missing, stands before it."""
-    items = _items(tree)
+    items = items_of(tree)
     for at, item in enumerate(items):
         if not isinstance(item, Anchor) and _weight(items[at:]) >= _TELLING:
             return joined(items[at:])
@@ -80,7 +81,7 @@ def _from_needle(tree: Node) -> Node:
 
 def _heaviest(tree: Node) -> float:
     """How telling the best literal in `tree` is."""
-    items = _items(tree)
+    items = items_of(tree)
     return max(_weight(items[at:]) for at in range(len(items)))
 
 
@@ -89,7 +90,7 @@ def _is_narrow(tree: Node) -> bool:
 
     Such patterns make one small automaton together; wide ones would make it explode.
     """
-    items = list(_items(tree))
+    items = list(items_of(tree))
     if _is_edge(items[0]):
         items = items[1:]
     if items and _is_edge(items[-1]):
@@ -116,19 +117,9 @@ def _short(node: Node) -> Node:
 
 
 def _widest(node: Node) -> int:
-    match node:
-        case Bytes(mask):
-            return mask.bit_count()
-        case Anchor():
-            return 0
-        case Choice(items) | Sequence(items):
-            return max(map(_widest, items), default=0)
-        case Repeat(item):
-            return _widest(item)
-
-
-def _items(tree: Node) -> tuple[Node, ...]:
-    return tree.items if isinstance(tree, Sequence) and tree.items else (tree,)
+    return max(
+        (each.mask.bit_count() for each in leaves(node) if isinstance(each, Bytes)), default=0
+    )
 
 
 def _weight(items: tuple[Node, ...]) -> float:
@@ -141,9 +132,9 @@ def _weight(items: tuple[Node, ...]) -> float:
             case Bytes(mask) if mask.bit_count() <= _FEW:
                 weight += 1 if mask.bit_count() <= 2 else _SOME
             case Choice(options):
-                return weight + min(_weight(_items(option)) for option in options)
+                return weight + min(_weight(items_of(option)) for option in options)
             case Repeat(inner, low, high) if low:
-                each = _weight(_items(inner))
+                each = _weight(items_of(inner))
                 weight += low * each
                 if not each or high != low:
                     return weight

@@ -7,7 +7,6 @@ refuted without knowing where each string ends is left to a full examination.
 """
 
 import re
-from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 from typing import Final
@@ -32,6 +31,7 @@ from redactors.pattern import (
 )
 from redactors.ruleset import FieldRule
 from redactors.screen import NAMED
+from redactors.trees import items_of, leaves
 
 _AROUND: Final = mask_of(b'":,[]}{ \t\r\n')  # around a value in JSON, or in a scan
 _OUTSIDE: Final = _AROUND & ~mask_of(b" :")
@@ -91,7 +91,7 @@ def _is_told_apart(tree: Node, may_have_edges: bool) -> bool:
 
     There, any of them must do, so that none makes a difference.
     """
-    items = list(tree.items) if isinstance(tree, Sequence) else [tree]
+    items = list(items_of(tree))
     edges = [items.pop(at) for at in (0, -1) if items and _takes(items[at], _AROUND)]
     if not items or (edges and not may_have_edges) or not all(map(_is_blind, edges)):
         return False
@@ -123,24 +123,13 @@ def _end_bytes(node: Node, step: int) -> int:
 
 def _is_blind(edge: Node) -> bool:
     width = longest(edge)
-    masks = [each.mask & _AROUND for each in _leaves(edge) if isinstance(each, Bytes)]
+    masks = [each.mask & _AROUND for each in leaves(edge) if isinstance(each, Bytes)]
     return width is not None and width <= _MAX_EDGE and all(m in (0, _AROUND) for m in masks)
 
 
 def _takes(node: Node, mask: int) -> bool:
-    return any(isinstance(each, Bytes) and each.mask & mask for each in _leaves(node))
+    return any(isinstance(each, Bytes) and each.mask & mask for each in leaves(node))
 
 
 def _has_line_anchor(node: Node) -> bool:
-    return any(isinstance(each, Anchor) and each.kind != "\\b" for each in _leaves(node))
-
-
-def _leaves(node: Node) -> Iterator[Node]:
-    match node:
-        case Choice(items) | Sequence(items):
-            for item in items:
-                yield from _leaves(item)
-        case Repeat(item):
-            yield from _leaves(item)
-        case _:
-            yield node
+    return any(isinstance(each, Anchor) and each.kind != "\\b" for each in leaves(node))

@@ -2,11 +2,14 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipeline.cli.options import Bootstrap, ClientFile, Keys, Lake, PolicyFile
+
+if TYPE_CHECKING:
+    from pipeline.retention.ledger import Receipt
 
 retention_app = typer.Typer(no_args_is_help=True)
 hold_app = typer.Typer(no_args_is_help=True)
@@ -62,18 +65,12 @@ def sweep(
     Exit code 3 if something would not go: the receipt names it.
     """
     from pipeline.overdue import sweep_lake
-    from pipeline.retention import showing
 
     if dry_run:
         plan(lake, as_json=as_json)
         return
     receipt = sweep_lake(lake, keys, with_strays=strays)
-    if as_json:
-        typer.echo(showing.receipt_as_json(receipt))
-    else:
-        showing.print_receipt(receipt)
-    if receipt is not None and not receipt.is_complete:
-        raise typer.Exit(3)
+    _tell(receipt, as_json=as_json)
 
 
 @retention_app.command()
@@ -104,12 +101,7 @@ def shorten(
     if not reason:
         raise UsageError("a reason is wanted", code="usage", hint="--reason: it is kept")
     receipt = shorten_in_lake(lake, policy, reason)
-    if as_json:
-        typer.echo(showing.receipt_as_json(receipt))
-    else:
-        showing.print_receipt(receipt)
-    if receipt is not None and not receipt.is_complete:
-        raise typer.Exit(3)
+    _tell(receipt, as_json=as_json)
 
 
 @retention_app.command()
@@ -225,16 +217,10 @@ def erase(
     Exit code 3 if something may still hold it: the receipt names it. The raw topic is not touched:
     see `redactory retention topic` and `ingest --delete-consumed`.
     """
-    from pipeline.retention import showing
     from pipeline.retention.erase import erase_in_lake
 
     receipt = erase_in_lake(lake, subject, keys, reason)
-    if as_json:
-        typer.echo(showing.receipt_as_json(receipt))
-    else:
-        showing.print_receipt(receipt)
-    if receipt is not None and not receipt.is_complete:
-        raise typer.Exit(3)
+    _tell(receipt, as_json=as_json)
 
 
 @copies_app.command("list")
@@ -322,3 +308,15 @@ def _micros(instant: datetime | None) -> int | None:
 
 def _required_micros(instant: datetime) -> int:
     return int(instant.replace(tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def _tell(receipt: "Receipt | None", *, as_json: bool) -> None:
+    """Prints what was removed; exit code 3 if something would not go."""
+    from pipeline.retention import showing
+
+    if as_json:
+        typer.echo(showing.receipt_as_json(receipt))
+    else:
+        showing.print_receipt(receipt)
+    if receipt is not None and not receipt.is_complete:
+        raise typer.Exit(3)

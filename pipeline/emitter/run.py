@@ -79,7 +79,7 @@ class Recording:
         *,
         run_id: str | None = None,
         attempt: int = 1,
-        world: Callable[[Live, str], W] = World,  # type: ignore[assignment]
+        world: Callable[[Live, str], W] = World,  # type: ignore[assignment]  # W is the default's own
     ) -> Iterator[W]:
         """The world of a new run, live.  `world` may be `AsyncWorld`.
 

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import platformdirs
 
 from pipeline.errors import LakeError, UsageError
+from pipeline.lake.disk import flush
 
 ENVIRONMENT: Final = "REDACTORY_BUCKET_KEYS"
 """Names the folder of the key store, instead of the one in the user's configuration directory."""
@@ -68,7 +69,7 @@ class KeyFolder:
                 file.write(data)
                 file.flush()
                 os.fsync(descriptor)
-            _flush(path.parent)
+            flush(path.parent)
         except OSError as error:
             raise _failed(error) from error
 
@@ -104,7 +105,7 @@ class KeyFolder:
                         os.fsync(file.fileno())
                     path.unlink()
             if (self._root / folder).is_dir():
-                _flush(self._root / folder)
+                flush(self._root / folder)
         except OSError as error:
             raise _failed(error) from error
 
@@ -127,7 +128,7 @@ class KeyFolder:
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_relative_to(self._root) and _is_shared(folder.parent):
             folder.chmod(0o750)
-        _flush(folder.parent)
+        flush(folder.parent)
 
 
 class DirectoryKeyStore:
@@ -215,14 +216,6 @@ def denied() -> LakeError:
 def _is_shared(folder: Path) -> bool:
     """Whether the folder's group may read it."""
     return bool(folder.stat().st_mode & 0o040)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _failed(error: OSError) -> LakeError:

@@ -14,6 +14,7 @@ import obstore.store
 from pipeline.errors import LakeError, LakeUnusable
 from pipeline.faultpoints import at
 from pipeline.lake import layout
+from pipeline.lake.disk import flush
 from pipeline.lake.keystore import check_outside, default_folder
 from pipeline.lake.store import Store, lake_errors, taken_over
 
@@ -111,9 +112,9 @@ class LocalStore(Store):
     def make_durable(self, keys: list[str]) -> None:
         with lake_errors(), _taken_if_gone():
             for path in [self.root / key for key in keys]:
-                _flush(path)
+                flush(path)
             for folder in {(self.root / key).parent for key in keys}:
-                _flush(folder)
+                flush(folder)
 
     def move_away(self, folder: str, to: str) -> None:
         with lake_errors():
@@ -148,7 +149,7 @@ def _make_folder(path: Path) -> None:
         return
     _make_folder(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
-    _flush(path.parent)
+    flush(path.parent)
 
 
 def _make_private(root: Path) -> None:
@@ -171,14 +172,6 @@ def _check_private(root: Path) -> None:
             code="lake-mode",
             hint=f"look who has read it, then: chmod 700 {root}",
         )
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _unless_gone(_call: object, _path: str, info: tuple[type, BaseException, object]) -> None:

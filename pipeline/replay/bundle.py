@@ -129,7 +129,7 @@ def _recorded(told: dict[str, Any]) -> RecordedCall:
     place = Place(*told["place"])
     return RecordedCall(
         place=place,
-        boundary=place.boundary,  # type: ignore[arg-type]
+        boundary=place.boundary,  # type: ignore[arg-type]  # one of a recorded call's
         name=place.name,
         call_id=told["call_id"],
         request=told["request"],

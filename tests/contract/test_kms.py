@@ -7,11 +7,10 @@ from typing import Any
 
 import boto3
 import pytest
-from lake_samples import BUCKET, NOW_US, header, rows
+from lake_samples import BUCKET, NOW_US, header, ingest, rows
 from moto_server import moto_server, point_to
 
 from pipeline.errors import LakeError
-from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.keystore import ENVIRONMENT, SERVICE
 from pipeline.lake.kms import AwsKms
 from pipeline.lake.layout import Bucket, new_claim
@@ -51,11 +50,7 @@ def write(store: Store, start: int, end: int, bucket: str) -> None:
     table = rows(range(start, end), body=json.dumps({"text": CANARY}))
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), SEALED: b""})
     part = Part("events", "default", bucket, table)
-    writer = SliceCommitter(store, new_claim(), lambda: NOW_US)
-    counts = {"events": end - start}
-    written = writer.write(MaskedSlice(header(start, end, counts=counts), (part,)))
-    assert written is not None
-    writer.commit(written)
+    ingest(store, MaskedSlice(header(start, end, counts={"events": end - start}), (part,)))
 
 
 def sweep(store: Store) -> None:

@@ -19,8 +19,8 @@ def test_the_agent_does_what_it_did(replayed):
     assert replayed.outcome == "same", replayed.stopped
 
 
-def test_another():
-    assert True
+def test_that_asks_for_no_run(request):
+    assert "replayed" not in request.fixturenames
 """
 AGENT = """
 def agent(world, task):

@@ -11,11 +11,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lake_samples import BUCKET, NOW_US, header, rows
+from lake_samples import BUCKET, NOW_US, header, ingest, rows
 
 from pipeline import faultpoints
 from pipeline.errors import LakeError, UsageError
-from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.datasets import dataset
 from pipeline.lake.keystore import ENVIRONMENT, SERVICE, DirectoryKeyStore
 from pipeline.lake.layout import Bucket, new_claim
@@ -72,11 +71,7 @@ def write(
     if sealed:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), SEALED: b""})
     part = Part("events", "default", bucket, table)
-    writer = SliceCommitter(store, new_claim(), lambda: NOW_US)
-    counts = {"events": end - start}
-    written = writer.write(MaskedSlice(header(start, end, counts=counts), (part,)))
-    assert written is not None
-    writer.commit(written)
+    ingest(store, MaskedSlice(header(start, end, counts={"events": end - start}), (part,)))
 
 
 def sweep(store: Store, now_us: int = EVENTS.starts_us) -> Receipt | None:
