@@ -80,10 +80,11 @@ class Compiled:
     screen: Screen | None  # None: no text is passed on unexamined
 
 
-def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
+def compile_ruleset(ruleset: Ruleset, masks: Masks, *, screened: bool = True) -> Compiled:
     """Compiles `ruleset`; raises RulesetError for a pattern that either engine refuses.
 
-    Without a key only the rules for secrets act: personal data is left to who holds one.
+    The screen takes the longest to make: `screened` says whether it is wanted.  Without a key only
+    the rules for secrets act: personal data is left to who holds one.
     """
     kinds = ("secret", "pii") if masks.keyed else ("secret",)
     matchers = tuple(matcher_of(rule) for rule in ruleset.rules if rule.kind in kinds)
@@ -111,7 +112,9 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks) -> Compiled:
         kept=Scopes(scope for keep in ruleset.keep for scope in keep.scope),
         secret_rules=frozenset(m.rule.id for m in matchers if m.rule.kind == "secret"),
         recognizers=recognizers,
-        screen=None if recognizers else Screen([m.rule for m in matchers], fields, masks.labels),
+        screen=Screen([m.rule for m in matchers], fields, masks.labels)
+        if screened and not recognizers
+        else None,
     )
 
 

@@ -2,23 +2,25 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Final
 
 from redactors import KeyRing, Ruleset, RulesetError, load_ruleset, ruleset_digest
-from redactors.compiled import Compiled, Matcher, Treatment, compile_ruleset, exact_pattern
+from redactors.compiled import Matcher, Treatment, compile_ruleset, exact_pattern, matcher_of
 from redactors.engine import masks_of
 from redactors.finder import Cell, Finder
 from redactors.loader import Entry, entries_in
 from redactors.memory import RunMemory, common_words
-from redactors.overlaps import resolve
+from redactors.overlaps import Finding, resolve
 from redactors.ruleset import Allow
+from redactors.screen import Screen
 from redactors.templates import expand
 
 _MAX_SHARE: Final = 0.5
+_MANY: Final = 1_000_000  # more than there are rules
 _KEYS: Final = KeyRing("check", {"check": bytes(32)})  # personal data has rules only with a key
 
 
@@ -60,15 +62,13 @@ def check(source: Path | None, today: date) -> Report:
     try:
         entries = entries_in(source)
         ruleset = load_ruleset(source, today=today)
-        masks = masks_of(ruleset, _KEYS)
-        compiled = compile_ruleset(ruleset, masks)
+        matchers = _Matchers(ruleset, {entry.id for entry in entries})
     except RulesetError as error:
         return Report(None, "", (_placed(error, entries),))
-    finder = Finder(compiled, masks, RunMemory())
     remarks = [
         *_careless(entries, today),
-        *_too_broad(entries, finder),
-        *_without_effect(entries, compiled, finder),
+        *_too_broad(entries, matchers),
+        *_without_effect(entries, matchers),
     ]
     return Report(
         ruleset,
@@ -78,12 +78,43 @@ def check(source: Path | None, today: date) -> Report:
     )
 
 
+class _Matchers:
+    """A ruleset's pattern rules: those that stand in its own files apart from those it extends.
+
+    What it extends was made ready before, and is found so; its own rules alone are soon made.
+    """
+
+    def __init__(self, ruleset: Ruleset, own: Collection[str | None]) -> None:
+        masks = masks_of(ruleset, _KEYS)
+        inherited = tuple(rule for rule in ruleset.rules if rule.id not in own)
+        added = tuple(rule for rule in ruleset.rules if rule.id in own)
+        parts = [
+            compile_ruleset(ruleset.model_copy(update={"rules": rules}), masks, screened=False)
+            for rules in (added, inherited)
+        ]
+        Screen(added, [field for field in ruleset.fields if field.id in own], masks.labels)
+        self.own, self.fields, self.roles = parts[0].matchers, parts[0].fields, parts[0].roles
+        self._finders = [Finder(part, masks, RunMemory()) for part in parts]
+
+    def find_own(self, texts: Sequence[str]) -> Iterator[list[Finding]]:
+        """What the ruleset's own rules find in each text, where they find anything."""
+        found = self._finders[0].find([Cell("", text) for text in texts])
+        return (each.findings for each in found.values())
+
+    def find(self, text: str) -> list[Finding]:
+        """What any rule finds; of equal ones those that are inherited come first."""
+        findings: list[Finding] = []
+        for rank, finder in enumerate(reversed(self._finders)):
+            for found in finder.find([Cell("", text)]).values():
+                findings += [replace(f, order=f.order + rank * _MANY) for f in found.findings]
+        return findings
+
+
 def costs(ruleset: Ruleset) -> list[Cost]:
     """What each pattern rule costs on the texts that no rule should find, the dearest first."""
-    compiled = compile_ruleset(ruleset, masks_of(ruleset, _KEYS))
     data = "\n".join(corpus(ruleset)).encode()
     found = []
-    for matcher in compiled.matchers:
+    for matcher in map(matcher_of, ruleset.rules):
         start = time.thread_time_ns()
         hits = sum(1 for _ in matcher.exact.finditer(data))
         spent = time.thread_time_ns() - start
@@ -135,10 +166,11 @@ def _day(entry: Entry) -> date | None:
     return None if day is None else date.fromisoformat(day)
 
 
-def _too_broad(entries: Sequence[Entry], finder: Finder) -> Iterator[_Judged]:
+def _too_broad(entries: Sequence[Entry], matchers: _Matchers) -> Iterator[_Judged]:
     words = sorted(common_words())
-    found = finder.find([Cell("", word) for word in words])
-    hits = Counter(rule for each in found.values() for rule in {f.rule.id for f in each.findings})
+    hits = Counter(
+        rule for findings in matchers.find_own(words) for rule in {f.rule.id for f in findings}
+    )
     for entry in entries:
         count = hits[entry.id or ""]
         if entry.kind == "rules" and count > len(words) * _MAX_SHARE:
@@ -146,29 +178,26 @@ def _too_broad(entries: Sequence[Entry], finder: Finder) -> Iterator[_Judged]:
             yield _remark(entry, "pattern", reason), True
 
 
-def _without_effect(
-    entries: Sequence[Entry], compiled: Compiled, finder: Finder
-) -> Iterator[_Judged]:
+def _without_effect(entries: Sequence[Entry], matchers: _Matchers) -> Iterator[_Judged]:
     """Rules and names whose place others take: a mistake if those do something else."""
     own = {entry.id: entry for entry in entries}
-    for matcher in (each for each in compiled.matchers if each.rule.id in own):
-        entry = own[matcher.rule.id]
-        winners = _winners(finder, matcher)
+    for matcher in matchers.own:
+        winners = _winners(matchers, matcher)
         if winners and matcher.rule.id not in {winner.id for winner in winners}:
+            entry = own[matcher.rule.id]
             yield _taken(entry, "pattern", "each of its examples", matcher.rule, winners)
-    for rule in (each for each in compiled.fields if each.id in own):
+    for rule in (each for each in matchers.fields if each.id in own):
         for name in rule.names:
-            winner = compiled.roles.rule_for(name.removeprefix("*"))
+            winner = matchers.roles.rule_for(name.removeprefix("*"))
             if winner is not None and winner.id != rule.id:
                 yield _taken(own[rule.id], "names", f"the name {name!r}", rule, [winner])
 
 
-def _winners(finder: Finder, matcher: Matcher) -> list[Treatment]:
+def _winners(matchers: _Matchers, matcher: Matcher) -> list[Treatment]:
     """The rules that have a say over the rule's own examples."""
     won: list[Treatment] = []
     for template in matcher.rule.matches:
-        found = finder.find([Cell("", expand(template))]).get(0)
-        findings = found.findings if found is not None else []
+        findings = matchers.find(expand(template))
         mine = [f for f in findings if f.rule is matcher.rule]
         for each in resolve(findings, []):
             if any(each.start < f.end and f.start < each.end for f in mine):
