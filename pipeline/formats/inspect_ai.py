@@ -52,13 +52,19 @@ def read(source: Source) -> Iterator[RunEvent]:
         source.fail("this is not a log with samples")
     digest = hashlib.sha256(content).hexdigest()
     for index, sample in enumerate(samples):
-        if not _is_whole(sample):
+        if not is_whole(sample):
             source.fail(f"sample {index} has no messages and events as Inspect writes them")
         run = Run(derived_id("inspect", digest, index), "inspect", source.captured_at_us)
-        yield from _Sample(log, sample, run).told()
+        yield from told(log, sample, run)
 
 
-def _is_whole(sample: Any) -> bool:
+def told(log: Object, sample: Object, run: Run) -> Iterator[RunEvent]:
+    """The events of one whole sample; of `log` its `eval` and `plan` count."""
+    yield from _Sample(log, sample, run).told()
+
+
+def is_whole(sample: Any) -> bool:
+    """Whether a sample has messages and events that can be told."""
     if not isinstance(sample, dict) or not isinstance(sample.get("messages"), list):
         return False
     events = _events(sample)

@@ -1,20 +1,34 @@
-"""The formats that `emit` reads, and which of them a file is."""
+"""The formats that `emit` and `ingest --from` read, and which of them a file is."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from pipeline.errors import UsageError
-from pipeline.formats import claude_code, inspect_ai, openhands, run_event, swe_agent, tau_bench
+from pipeline.formats import (
+    claude_code,
+    inspect_ai,
+    inspect_eval,
+    langsmith,
+    openhands,
+    run_event,
+    swe_agent,
+    tau_bench,
+    vcr,
+)
 from pipeline.formats.base import Format, open_source
 
 FORMATS: Final[Mapping[str, Format]] = {
     "run-event": run_event.FORMAT,
+    # Before those that are known by words that its spans' content may hold.
+    "langsmith": langsmith.FORMAT,
     "tau-bench": tau_bench.FORMAT,
     "swe-agent": swe_agent.FORMAT,
     "claude-code": claude_code.FORMAT,
     "openhands": openhands.FORMAT,
     "inspect": inspect_ai.FORMAT,
+    "inspect-eval": inspect_eval.FORMAT,
+    "vcr": vcr.FORMAT,
 }
 
 AUTO: Final = "auto"
