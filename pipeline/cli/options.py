@@ -30,3 +30,5 @@ Keys = Annotated[
 ]
 
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="Retention policy file.")]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

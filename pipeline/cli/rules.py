@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.options import Keys
+from pipeline.cli import rules_versions
+from pipeline.cli.options import AsJson, Keys
+from pipeline.cli.tables import print_table
 
 if TYPE_CHECKING:
     from pipeline.review.diff import Difference
@@ -17,11 +19,11 @@ Source = Annotated[
     Path | None,
     typer.Option("--rules", "-r", help="A YAML file or a directory of them; default: built in."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def register(root: typer.Typer) -> None:
     """Adds `rules` and its commands."""
+    rules_versions.register(app)
     root.add_typer(app, name="rules", rich_help_panel="Redact")
 
 
@@ -53,7 +55,7 @@ def check(
         for remark in report.overlaps:
             typer.echo(f"overlap: {remark}", err=True)
         if dear:
-            _print_table(("rule", "ns_per_byte", "hits"), dear)
+            print_table(("rule", "ns_per_byte", "hits"), dear)
         for remark in report.mistakes:
             typer.echo(f"failed: {remark}")
         if ruleset is not None and not report.mistakes:
@@ -80,7 +82,7 @@ def list_rules(rules: Source = None, as_json: AsJson = False) -> None:
         shown = [{column: row[column] for column in columns} for row in rows]
         typer.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode())
         return
-    _print_table(columns, rows)
+    print_table(columns, rows)
 
 
 @app.command()
@@ -135,7 +137,7 @@ def explain(
     if as_json:
         typer.echo(orjson.dumps(outcomes, option=orjson.OPT_INDENT_2).decode())
     else:
-        _print_table(("rule", "verdict", "because", "field", "count"), outcomes)
+        print_table(("rule", "verdict", "because", "field", "count"), outcomes)
 
 
 Over = Annotated[
@@ -228,18 +230,6 @@ def _print_difference(difference: "Difference") -> None:
         for sample in difference.samples.get(sort, ()):
             how = f"{sample.before or 'as it is'} → {sample.after or 'as it is'}"
             typer.echo(f"  {sample.place}: {sample.length} characters, {how}")
-
-
-def _print_table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*columns, box=SIMPLE)
-    for row in rows:
-        table.add_row(*(Text(str(row[column])) for column in columns))
-    Console().print(table)
 
 
 def _rows(ruleset: "Ruleset") -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from pipeline.lake.history import partitions, read_history, read_rewrites
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.provenance import swept_rows
 from pipeline.lake.store import Store
+from pipeline.lake.stretches import stretches
 
 
 def write_checkpoint(store: Store, topic: str, partition: int) -> Checkpoint | None:
@@ -39,6 +40,7 @@ def write_checkpoint(store: Store, topic: str, partition: int) -> Checkpoint | N
         last_digest=history.position.last_digest,
         doubled=sum(c.counts.get(COUNT, 0) for c in history.commits)
         + (before.doubled if before else 0),
+        stretches=stretches(history),
     )
     store.put_if_absent(layout.checkpoint_key(topic, partition, last.number), encode(checkpoint))
     return PartitionLog(store, topic, partition).checkpoint()

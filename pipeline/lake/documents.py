@@ -3,7 +3,7 @@
 from typing import Literal
 
 from pipeline.errors import LogError
-from pipeline.lake.layout import document_key
+from pipeline.lake.layout import RULESETS, document_key
 from pipeline.lake.store import Store
 
 _Kind = Literal["rulesets", "policies"]
@@ -17,6 +17,11 @@ def store_ruleset(store: Store, digest: str, document: bytes) -> None:
 def load_ruleset_document(store: Store, digest: str) -> bytes:
     """The canonical text of a ruleset; `LakeError` ("missing") if it is not kept."""
     return store.get(document_key("rulesets", digest))
+
+
+def stored_rulesets(store: Store) -> list[str]:
+    """The digests of the rulesets whose texts are kept, sorted."""
+    return sorted(item.key.rpartition("/")[2] for item in store.walk(RULESETS))
 
 
 def store_policy(store: Store, digest: str, document: bytes) -> None:

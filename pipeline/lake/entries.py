@@ -95,13 +95,31 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Successive commits of a partition under one ruleset.
+
+    Offsets `[start, end)`; `rows` counts events and dead letters; `first_us` and `last_us` are the
+    clock readings (epoch microseconds) of the first and the last of the `commits`.  `ruleset` is
+    "" where an older checkpoint does not say which it was.
+    """
+
+    ruleset: str
+    start: int
+    end: int
+    commits: int
+    rows: int
+    first_us: int
+    last_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """What commits 1 to `number` came to; entries below `number` may be deleted.
 
     Offsets `[start, end)`; `files` are the slices' own that were not removed for good, those of
     events and dead letters with `rows` rows; these and `removed`, `refused`, `expired` and
     `gap_offsets` count every offset once; `doubled` counts events that were there before.
-    `last_digest` is that of commit `number`.
+    `last_digest` is that of commit `number`; `stretches` say which rulesets wrote them.
     """
 
     topic: str
@@ -118,6 +136,7 @@ class Checkpoint:
     gap_offsets: int
     last_digest: str
     doubled: int = 0
+    stretches: tuple[Stretch, ...] = ()
     format: int = FORMAT
 
 

@@ -22,6 +22,7 @@ TABLES: Final[tuple[Table, ...]] = get_args(Table)
 LOG, STATE, AUDIT, TMP = "_log", "_state", "_audit", "_tmp"
 REWRITES = f"{LOG}/_rewrites"
 CUTS = f"{LOG}/_cuts"
+RULESETS = f"{LOG}/rulesets"
 IDENTITY = f"{LOG}/lake-id"
 
 EntryKind = Literal["intent", "commit"]
