@@ -94,6 +94,7 @@ def encode(event: RunEvent) -> bytes:
     Raises `EncodeError` for an event that `decode` would refuse.
     """
     fields = _checked(event)
+    _utf8(fields)
     fields["kind"] = fields["kind"].replace(".", "_")
     out = BytesIO()
     out.write(_HEADER)
@@ -114,19 +115,23 @@ def encode_json(event: RunEvent) -> bytes:
         "redactions": [],
     }
     kept = {key: value for key, value in fields.items() if value not in (None, empty.get(key))}
-    return _bounded(orjson.dumps(kept))
+    return _bounded(_utf8(kept))
 
 
 def _checked(event: RunEvent) -> dict[str, Any]:
     fields = fields_of(event)
     try:
         event_of(fields)
-        orjson.dumps(fields)
     except DecodeError as error:
         raise EncodeError(error.code) from None
+    return fields
+
+
+def _utf8(fields: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(fields)
     except TypeError:
         raise EncodeError("lone-surrogate") from None
-    return fields
 
 
 def _bounded(value: bytes) -> bytes:

@@ -46,7 +46,8 @@ def demo(
             run_example(seed, chances, say=lambda line: typer.echo(line, err=True)), as_json
         )
         return
-    from pipeline.demo import print_demo, run_demo
+    from pipeline.demo.run import run_demo
+    from pipeline.demo.show import print_demo
 
     done = run_demo(directory, time.time_ns() // 1000, lambda line: typer.echo(line, err=True))
     print_demo(done, as_json)

@@ -55,12 +55,12 @@ class Journal:
             nonce, json.dumps(value).encode(), self._bound(step, made_s)
         )
         header = json.dumps({"key": key_id, "made_s": made_s, "nonce": nonce.hex()}).encode()
-        path = self._folder / _file(step)
-        unfinished = path.with_suffix(".new")
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        # Whoever dies here has not begun the step: half an entry opens as none.
+        descriptor = os.open(
+            self._folder / _file(step), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600
+        )
         with os.fdopen(descriptor, "wb") as file:
             file.write(header + b"\n" + sealed)
-        unfinished.replace(path)
 
     def read(self, step: str) -> Any | None:
         """The raw arguments of an open step; None if they are not here, or not readable any more:

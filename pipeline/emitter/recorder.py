@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.emitter.ids import Clock, NewId, id_source, system_clock
-from schemas import KINDS, OTHER, Producer, RunEvent
+from schemas import KINDS, OTHER, DeclaredRedaction, Producer, RunEvent
 
 
 @dataclass(slots=True)
@@ -36,7 +36,22 @@ class RunRecorder:
         call_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> RunEvent:
-        """The next event; `body` takes what JSON takes (see `schemas.kinds` for its fields).
+        """The next event; `body` takes what JSON takes (see `schemas.kinds` for its fields)."""
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return self.written(kind, text, name=name, call_id=call_id, idempotency_key=idempotency_key)
+
+    def written(
+        self,
+        kind: str,
+        body: str,
+        *,
+        name: str | None = None,
+        call_id: str | None = None,
+        idempotency_key: str | None = None,
+        redactions: tuple[DeclaredRedaction, ...] = (),
+        ruleset: str | None = None,
+    ) -> RunEvent:
+        """The next event, whose body is JSON text, with what was masked in it under which rules.
 
         A kind that the schema does not list becomes `other`, with its name.
         """
@@ -54,8 +69,10 @@ class RunRecorder:
             name=name,
             call_id=call_id,
             idempotency_key=idempotency_key,
-            body=json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")),
+            body=body,
             retention_class=self.retention_class,
             subjects=self.subjects,
             producer=self.producer,
+            redactions=redactions,
+            ruleset=ruleset,
         )

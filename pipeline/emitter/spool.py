@@ -60,7 +60,7 @@ class Spool:
 
     def sync(self) -> None:
         """Returns when the disk has what was appended."""
-        os.fsync(self._file)
+        os.fdatasync(self._file)
 
     def read(self, start: int, size_bytes: int = 1 << 20) -> tuple[list[RunEvent], int]:
         """Whole events from offset `start` on, and the offset after them."""

@@ -5,7 +5,6 @@ The same rules as in the pipeline, under the same keys: an event masked here is 
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from threading import Lock
 from typing import Any, Final, Protocol
 
@@ -89,16 +88,12 @@ class Tape:
         with self._lock:
             redacted = Redacted(_text(body), ()) if is_masked else self._redacted(body)
             shown, hidden = self._identifier(call.name if call else name)
-            event = self._recorder.event(
+            event = self._recorder.written(
                 kind,
-                {},
+                redacted.text,
                 name=shown,
                 call_id=call.call_id if call else None,
                 idempotency_key=call.key if call else None,
-            )
-            event = replace(
-                event,
-                body=redacted.text,
                 redactions=tuple(map(_declared, (*redacted.redactions, *hidden))),
                 ruleset=self.redactor.digest,
             )

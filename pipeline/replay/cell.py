@@ -65,8 +65,8 @@ class Cell:
         rules = Rules(parse_document(told["ruleset"].encode()), keys if told["keys"] else None)
         player = Player(rules, MatchingPolicy.parse(told["policy"]), told["now_us"], self._watched)
         probe = self._probe(player, scratch)
-        self._write({"protection": protection.as_dict(), "probe": probe})
         agent = load_agent(told["agent"])
+        self._write({"protection": protection.as_dict(), "probe": probe})
         while (asked := self._read()) is not None:
             self._write({"result": self._result(player, agent, asked)})
 
