@@ -5,7 +5,7 @@ of its label really stands at its place; the pipeline's own masks may have moved
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
@@ -47,8 +47,8 @@ def carry_declared(
         if not _is_in_our_words(claim, is_clean):
             continue
         column = columns.get(claim.path)
-        old = _text_at(arrived, claim) if column is None else column
-        new = _text_at(stored, claim) if column is None else column
+        old = text_at(arrived, claim.path, claim.layers) if column is None else column
+        new = text_at(stored, claim.path, claim.layers) if column is None else column
         moved = _moved(claim, old, new, own)
         if moved is not None:
             kept.append(moved)
@@ -65,11 +65,11 @@ def _is_in_our_words(claim: DeclaredRedaction, is_clean: Callable[[str], bool]) 
     )
 
 
-def _text_at(value: Any, claim: DeclaredRedaction) -> str | None:
-    """The string at the claim's JSON pointer (RFC 6901); for layer "key" the last step's name."""
-    if claim.path and not claim.path.startswith("/"):
+def text_at(value: Any, path: str, layers: tuple[str, ...]) -> str | None:
+    """The string at a JSON pointer (RFC 6901); for layer "key" the last step's name."""
+    if path and not path.startswith("/"):
         return None
-    steps = list(_steps(claim.path))
+    steps = list(_steps(path))
     for step in steps:
         if isinstance(value, dict) and step in value:
             value = value[step]
@@ -77,7 +77,7 @@ def _text_at(value: Any, claim: DeclaredRedaction) -> str | None:
             value = value[int(step)] if int(step) < len(value) else None
         else:
             return None
-    if claim.layers == ("key",):
+    if layers == ("key",):
         return steps[-1] if steps else None
     return value if isinstance(value, str) else None
 
@@ -99,11 +99,9 @@ def _moved(
     if not re.fullmatch(rf"\[{claim.label}(:[A-Za-z0-9=:]+)?\](#\d+)?", mask):
         return None
     ours = {(o.span_start, o.span_end) for o in own if o.path == claim.path}
-    places = [at for at in _places(new, mask) if (at, at + len(mask)) not in ours]
-    number = sum(at < start for at in _places(old, mask))
-    if number >= len(places):
+    at = place_in(new, mask, start, old, ours)
+    if at is None:
         return None
-    at = places[number]
     return Redaction(
         path=claim.path,
         rule=claim.rule,
@@ -115,6 +113,16 @@ def _moved(
         layers=claim.layers,
         by="emitter",
     )
+
+
+def place_in(
+    new: str, mask: str, start: int, old: str, taken: Collection[tuple[int | None, int | None]]
+) -> int | None:
+    """Where in `new` the mask stands that stood at `start` in `old`: of several equal ones the
+    same, those at the spans `taken` left aside; None if it is not there any more."""
+    places = [at for at in _places(new, mask) if (at, at + len(mask)) not in taken]
+    number = sum(at < start for at in _places(old, mask))
+    return places[number] if number < len(places) else None
 
 
 def _places(text: str, mask: str) -> Iterator[int]:

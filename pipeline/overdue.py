@@ -56,30 +56,9 @@ class OverdueState:
         if found is None:
             return
         last, open_runs, idle_us = found
-        if PartitionLog(self.store, topic, partition).position().open_intent is not None:
-            raise LogError(
-                "a slice waits to be redone, so that the open-run state cannot be changed",
-                code="intent-open",
-                hint="run the ingest, or `redactory log supersede`",
-            )
         let_go_before(open_runs, now_us + HOUR_US)
         open_runs.forget_before(now_us - idle_us)
-        header = SliceHeader(
-            topic,
-            last.topic_id,
-            partition,
-            last.end,
-            last.end,
-            now_us,
-            last.ruleset,
-            last.policy,
-            last.key_id,
-        )
-        change = open_runs.take_change(now_us, as_base=True)
-        writer = SliceCommitter(self.store, new_claim(), self.clock_us)
-        written = writer.write(MaskedSlice(header, (), state=change))
-        if written is not None:
-            writer.commit(written)
+        commit_state(self.store, last, open_runs, now_us, self.clock_us)
 
     def _read(self, topic: str, partition: int) -> tuple[Commit, OpenRuns, int] | None:
         """The last commit, its state, and for how long the shortest class keeps a row."""
@@ -90,6 +69,38 @@ class OverdueState:
         shortest_us = min(each.lifetime_us for each in policy.classes.values())
         documents = read_chain(self.store, topic, partition, last.state_digest)
         return last, OpenRuns(documents), shortest_us
+
+
+def commit_state(
+    store: Store, last: Commit, open_runs: OpenRuns, now_us: int, clock_us: Callable[[], int]
+) -> None:
+    """Commits the open-run state after `last` as a base, in a slice without offsets.
+
+    Raises `LogError` while a slice waits to be redone, `LostPartition` if an ingest goes on here.
+    """
+    log = PartitionLog(store, last.topic, last.partition)
+    if log.position().open_intent is not None:
+        raise LogError(
+            "a slice waits to be redone, so that the open-run state cannot be changed",
+            code="intent-open",
+            hint="run the ingest, or `redactory log supersede`",
+        )
+    header = SliceHeader(
+        last.topic,
+        last.topic_id,
+        last.partition,
+        last.end,
+        last.end,
+        now_us,
+        last.ruleset,
+        last.policy,
+        last.key_id,
+    )
+    change = open_runs.take_change(now_us, as_base=True)
+    writer = SliceCommitter(store, new_claim(), clock_us)
+    written = writer.write(MaskedSlice(header, (), state=change))
+    if written is not None:
+        writer.commit(written)
 
 
 def sweep_lake(location: str, keys: Path | None, *, with_strays: bool) -> Receipt | None:

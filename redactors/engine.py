@@ -8,11 +8,11 @@ declared spans stays byte for byte what it was, and redacting a result changes n
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Final
 
-from redactors.compiled import compile_ruleset
+from redactors.compiled import Treatment, compile_ruleset
 from redactors.edits import Mark, apply
 from redactors.errors import KeyRingError, Unexaminable
 from redactors.examination import Examination
@@ -41,9 +41,17 @@ class Redactor:
     Without keys only secrets are masked: personal data is left to who holds a key.
     """
 
-    def __init__(self, ruleset: Ruleset, keys: KeyRing | None, *, by: str = "pipeline") -> None:
+    def __init__(
+        self,
+        ruleset: Ruleset,
+        keys: KeyRing | None,
+        *,
+        by: str = "pipeline",
+        labels: Iterable[str] = (),
+    ) -> None:
+        """`labels` are those of other rulesets whose masks stand in what is redacted again."""
         self._keys, self._by = keys, by
-        self._masks = masks_of(ruleset, keys)
+        self._masks = masks_of(ruleset, keys, labels)
         self._compiled = compile_ruleset(ruleset, self._masks)
         self._second_look = SecondLook(self._compiled)
         self._lock = Lock()
@@ -138,10 +146,15 @@ class Redactor:
         )
 
 
-def masks_of(ruleset: Ruleset, keys: KeyRing | None) -> Masks:
+def labels_of(ruleset: Ruleset) -> frozenset[str]:
+    """The labels of its masks."""
+    every: tuple[Treatment, ...] = (*ruleset.rules, *ruleset.fields, *ruleset.recognizers)
+    return frozenset(rule.label for rule in every)
+
+
+def masks_of(ruleset: Ruleset, keys: KeyRing | None, labels: Iterable[str] = ()) -> Masks:
     """The masks that a redactor with these rules and keys writes and recognises."""
-    labels = {rule.label for rule in ruleset.rules} | {rule.label for rule in ruleset.fields}
-    return Masks(labels | {recognizer.label for recognizer in ruleset.recognizers}, keys)
+    return Masks(labels_of(ruleset).union(labels), keys)
 
 
 def _check_size(text: str) -> None:

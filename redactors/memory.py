@@ -62,11 +62,23 @@ class RunMemory:
         value = value.strip()
         if value in self._rules or not is_telling(value):
             return
-        if len(self._rules) >= MAX_VALUES:
-            del self._rules[next(iter(self._rules))]
+        self._make_room()
         self._rules[value] = Remembered(f"memory:{rule.id}", rule.label, rule.kind, rule.action)
         self._database = self._screen = None
         self.version += 1
+
+    def learn(self, other: "RunMemory") -> None:
+        """Takes over what another memory holds, as if it had been remembered here."""
+        for value, rule in other._rules.items():
+            if value not in self._rules:
+                self._make_room()
+                self._rules[value] = rule
+                self._database = self._screen = None
+                self.version += 1
+
+    def _make_room(self) -> None:
+        if len(self._rules) >= MAX_VALUES:
+            del self._rules[next(iter(self._rules))]
 
     def ends(self, data: bytes) -> list[int]:
         """Where in UTF-8 `data` remembered values end."""

@@ -16,7 +16,7 @@ from pipeline.retention.policy import load_policy
 from pipeline.state.chain import read_chain
 from pipeline.state.memories import Memories
 from pipeline.state.open_runs import memory_entries
-from redactors import KeyRing, Redactor, load_ruleset, ruleset_document
+from redactors import KeyRing, Redactor, Ruleset, load_ruleset, ruleset_document
 from schemas import RunEvent, encode
 
 SLICE = 150
@@ -32,14 +32,15 @@ def ingest_events(
     keys: KeyRing | None = None,
     restarts: bool = False,
     idle: bool = False,
+    ruleset: Ruleset | None = None,
 ) -> Lake:
     """Masks, assembles and commits events as an ingest does; one partition of topic `demo`.
 
     With `restarts` each slice is read by a process that knows nothing but the lake; with `idle`
-    nothing comes any more until all time-outs are over.
+    nothing comes any more until all time-outs are over.  `ruleset` None: the built-in one.
     """
     store = Store.open(folder, create=True)
-    ruleset, policy, keys = load_ruleset(), load_policy(), keys or KeyRing.generate()
+    ruleset, policy, keys = ruleset or load_ruleset(), load_policy(), keys or KeyRing.generate()
     masker = Masker(Redactor(ruleset, keys), policy)
     store_policy(store, policy.digest, policy.document)
     store_ruleset(store, masker.redactor.digest, ruleset_document(ruleset))

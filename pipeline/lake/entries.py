@@ -142,7 +142,8 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class RewriteIntent:
-    """The claim of one rewriter on a bucket; `purpose` is "sweep", "compact", "erase", "retry"."""
+    """The claim of one rewriter on a bucket; `purpose` is "sweep", "compact", "erase", "retry",
+    "shorten", "rescrub"."""
 
     table: Table
     retention_class: str
@@ -164,6 +165,9 @@ class Rewrite:
     `origins` says for each added file how many of its rows came from each slice's own file; where
     it is empty, the one added file has every row of those removed.  `abandoned`: the intent was
     another rewriter's that never finished; nothing was done.
+
+    A rescrub says under which ruleset (its digest) the rows of the added file stand now, and which
+    ones those of the removed files named.
     """
 
     table: Table
@@ -178,6 +182,8 @@ class Rewrite:
     added: tuple[FileEntry, ...] = ()
     origins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     abandoned: bool = False
+    ruleset: str = ""
+    rulesets_before: tuple[str, ...] = ()
     format: int = FORMAT
 
 

@@ -24,7 +24,7 @@ from pipeline.lake.parquet import join_rows
 from pipeline.lake.provenance import Origins
 from pipeline.lake.rewriting import BucketLog, Claim
 from pipeline.lake.store import Store
-from pipeline.lake.writer import NewFile, key_folder, publish_files
+from pipeline.lake.writer import NewFile, destroy_keys, publish_files
 
 PURPOSE = "shorten"
 
@@ -76,13 +76,12 @@ class Mover:
         added = publish_files(self._store, new)
         # 4, 5
         removed = [file.entry for file in files]
-        doomed = {entry.sealed.rpartition("/")[2] for entry in removed if entry.sealed}
         return log.finish(
             claim,
             removed,
             added,
             origins,
-            before_delete=lambda: self._shred(bucket, doomed),
+            before_delete=lambda: destroy_keys(self._store, bucket, removed),
         )
 
     def _read(self, log: BucketLog, columns: Sequence[str] | None = None) -> list[LiveFile]:
@@ -115,10 +114,6 @@ class Mover:
             for target in sorted(tables)
         }
         return list(new.values()), {file.key: dict(origins[at]) for at, file in new.items()}
-
-    def _shred(self, bucket: Bucket, doomed: set[str]) -> None:
-        if doomed:
-            self._store.bucket_keys.destroy(key_folder(self._store, bucket), doomed)
 
 
 def _with_deadlines(rows: pa.Table, deadlines_us: Instants) -> pa.Table:

@@ -119,10 +119,14 @@ class BucketLog:
         added: Iterable[FileEntry],
         origins: Mapping[str, Mapping[str, int]] | None = None,
         before_delete: Callable[[], None] = lambda: None,
+        *,
+        ruleset: str = "",
+        rulesets_before: Iterable[str] = (),
     ) -> Rewrite:
         """Makes the rewrite part of the lake, then deletes what it removed.
 
-        A file that cannot be deleted does not keep the others: the first error is raised at last.
+        `ruleset` and `rulesets_before` are given where rows were masked again.  A file that cannot
+        be deleted does not keep the others: the first error is raised at last.
         """
         entry = self._entry(
             claim.intent,
@@ -131,6 +135,8 @@ class BucketLog:
             removed=tuple(removed),
             added=tuple(added),
             origins=origins or {},
+            ruleset=ruleset,
+            rulesets_before=tuple(rulesets_before),
         )
         at("rewrite-commit.before")
         self._write_commit(entry)
@@ -153,6 +159,8 @@ class BucketLog:
         added: tuple[FileEntry, ...] = (),
         origins: Mapping[str, Mapping[str, int]] | None = None,
         abandoned: bool = False,
+        ruleset: str = "",
+        rulesets_before: tuple[str, ...] = (),
     ) -> Rewrite:
         return Rewrite(
             intent.table,
@@ -167,6 +175,8 @@ class BucketLog:
             added,
             origins or {},
             abandoned,
+            ruleset,
+            rulesets_before,
         )
 
     def _cut_number(self) -> int:

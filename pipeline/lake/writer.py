@@ -4,7 +4,7 @@ Steps 3 and 4 of the commit protocol; `commits.py` has the others.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -132,6 +132,13 @@ def key_folder(store: Store, bucket: layout.Bucket) -> str:
         store.put_if_absent(layout.IDENTITY, layout.new_claim().encode())
         identity = store.get(layout.IDENTITY)
     return f"{identity.decode()}/{bucket.retention_class}/{bucket.table}/{bucket.expires}"
+
+
+def destroy_keys(store: Store, bucket: layout.Bucket, removed: Iterable[FileEntry]) -> None:
+    """Destroys the keys of sealed files of a bucket, and with them every copy of the files."""
+    doomed = {entry.sealed.rpartition("/")[2] for entry in removed if entry.sealed}
+    if doomed:
+        store.bucket_keys.destroy(key_folder(store, bucket), doomed)
 
 
 def file_entry(key: str, table: Table, rows: int, data: bytes) -> FileEntry:

@@ -81,14 +81,14 @@ def _rows(rows: pa.Table, life: Life) -> Iterator[Event]:
     times = [rows[name].cast(pa.int64()).to_pylist() for name in ("occurred_at", "deadline")]
     needed = pc.invert(pc.is_in(rows["kind"], pa.array(WITHOUT_BODY)))
     bodies = pc.if_else(needed, rows["body"], pa.scalar(None, pa.string())).to_pylist()
-    redactions = _redactions_by_row(rows["redactions"].combine_chunks())
+    redactions = redactions_by_row(rows["redactions"].combine_chunks())
     for index, row in enumerate(zip(*columns, *times, bodies, strict=True)):
         made = redactions.get(index, ())
         changes = sum(path.startswith("/") or not path for _, path in made)
         yield Event._make((*row, tuple(rule for rule, _ in made), changes, life))
 
 
-def _redactions_by_row(redactions: "pa.Array[Any]") -> dict[int, list[tuple[str, str]]]:
+def redactions_by_row(redactions: "pa.Array[Any]") -> dict[int, list[tuple[str, str]]]:
     """(rule, path) of the redactions in each row that has any."""
     found: dict[int, list[tuple[str, str]]] = defaultdict(list)
     rows = np.asarray(pc.list_parent_indices(redactions))

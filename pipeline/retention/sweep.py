@@ -45,7 +45,7 @@ PURPOSE: Final = "sweep"
 
 HELD: Final = f"{AUDIT}/held"
 
-KEEPING: Final = frozenset({"compact", "retry", SHORTENING})
+KEEPING: Final = frozenset({"compact", "retry", "rescrub", SHORTENING})
 """Purposes of rewrites that remove no row."""
 
 

@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from pipeline.errors import LakeError
 from pipeline.lake.documents import load_ruleset_document
+from pipeline.lake.layout import RULESETS
 from pipeline.lake.store import Store
 from redactors import KeyRing, Redactor, RedactorsError, Ruleset, parse_document, ruleset_digest
+from redactors.engine import labels_of
 
 IDENTIFIERS: Final = (
     "event_id",
@@ -32,33 +34,59 @@ class LeakCheck:
 
     def __init__(self, store: Store, keys: KeyRing | None, newer: Ruleset | None) -> None:
         self._store, self._keys = store, keys
-        self._by_digest: dict[str, Redactor | None] = {}
-        self._newer_digest = ruleset_digest(newer) if newer is not None else None
-        if newer is not None and self._newer_digest is not None:
-            self._by_digest[self._newer_digest] = Redactor(newer, keys)
+        self._rulesets: dict[str, Ruleset | None] = {}
+        self._redactors: dict[tuple[str, frozenset[str]], Redactor | None] = {}
+        self._kept: frozenset[str] | None = None
+        self._newer = ruleset_digest(newer) if newer is not None else ""
+        if newer is not None:
+            self._rulesets[self._newer] = newer
 
     def check(self, table: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """(code, rule) of every finding in one row; dead letters hold no payload."""
         if table not in _FINDS:
             return
-        rules_finding = _FINDS[table]
-        own = self._redactor(row["ruleset"])
+        rules_finding, labels = _FINDS[table], self._foreign_labels(row)
+        own = self._redactor(row["ruleset"], labels)
         if own is None:
             yield "rules-unusable", row["ruleset"]
         else:
             yield from (("rule-finds", rule) for rule in rules_finding(own, row))
-        newer = self._by_digest.get(self._newer_digest) if self._newer_digest else None
-        if newer is not None and self._newer_digest != row["ruleset"]:
-            yield from (("newer-rule-finds", rule) for rule in rules_finding(newer, row))
+        if self._newer and self._newer != row["ruleset"]:
+            newer = self._redactor(self._newer, labels)
+            found = rules_finding(newer, row) if newer is not None else ()
+            yield from (("newer-rule-finds", rule) for rule in found)
 
-    def _redactor(self, digest: str) -> Redactor | None:
-        if digest not in self._by_digest:
+    def _foreign_labels(self, row: Mapping[str, Any]) -> frozenset[str]:
+        """The labels of masks that other rulesets of this lake may have left in a row that was
+        masked again: those that it declares; a record does not tell, so that it may be any."""
+        if self._kept is None:
+            kept = (item.key.rpartition("/")[2] for item in self._store.walk(RULESETS))
+            found = (self._ruleset(digest) for digest in kept)
+            self._kept = frozenset(label for each in found if each for label in labels_of(each))
+        if "body" not in row:
+            return self._kept
+        return self._kept.intersection(each["label"] for each in row["redactions"] or ())
+
+    def _redactor(self, digest: str, labels: frozenset[str]) -> Redactor | None:
+        ruleset = self._ruleset(digest)
+        if ruleset is None:
+            return None
+        key = digest, labels - labels_of(ruleset)
+        if key not in self._redactors:
+            try:
+                self._redactors[key] = Redactor(ruleset, self._keys, labels=key[1])
+            except RedactorsError:
+                self._redactors[key] = None
+        return self._redactors[key]
+
+    def _ruleset(self, digest: str) -> Ruleset | None:
+        if digest not in self._rulesets:
             try:
                 ruleset = parse_document(load_ruleset_document(self._store, digest))
-                self._by_digest[digest] = Redactor(ruleset, self._keys)
+                self._rulesets[digest] = ruleset
             except (LakeError, RedactorsError):
-                self._by_digest[digest] = None
-        return self._by_digest[digest]
+                self._rulesets[digest] = None
+        return self._rulesets[digest]
 
 
 def _finding_in_event(redactor: Redactor, row: Mapping[str, Any]) -> set[str]:
@@ -71,7 +99,7 @@ def _finding_in_event(redactor: Redactor, row: Mapping[str, Any]) -> set[str]:
 
 def _finding_in_record(redactor: Redactor, row: Mapping[str, Any]) -> set[str]:
     """Ids of the rules that find something in what a record says, or in its run's names."""
-    said = [text for name in _SAID for text in _texts(row[name])]
+    said = [text for name in SAID for text in _texts(row[name])]
     documents = [text for text in said if _is_document(text)]
     documents.append(json.dumps([text for text in said if not _is_document(text)]))
     names = {"run_id": row["run_id"]}
@@ -79,7 +107,7 @@ def _finding_in_record(redactor: Redactor, row: Mapping[str, Any]) -> set[str]:
     return _rules_finding(redactor, documents, names)
 
 
-_SAID: Final = (
+SAID: Final = (
     "code", "policy", "environment", "task", "integrations", "models", "outputs", "authority",
     "handling",
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Masks what is stored again under other rules; `run.py` has the steps."""

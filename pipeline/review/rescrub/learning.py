@@ -1,0 +1,93 @@
+"""What runs show, taken from all their events: a memory is causal, and learns some of it too late.
+
+    values that fields show under the new rules, and that are still there
+    what the state of open runs remembers, sealed
+    what a rescrub that was stopped had learnt: sealed too, for what showed it may be masked by now
+
+A value that is remembered nowhere any more cannot be looked for: its mask does not tell it.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Final
+
+import pyarrow as pa
+
+from pipeline.lake.entries import digest
+from pipeline.lake.history import History
+from pipeline.lake.layout import TMP, Bucket
+from pipeline.lake.store import Store
+from pipeline.state.chain import read_chain
+from pipeline.state.document import MEMORY, Document, Entry, decode_document, encode_document
+from pipeline.state.open_runs import memory_entries
+from redactors import KeyRing, Redactor, RunMemory, Unexaminable
+
+KEPT: Final = f"{TMP}/rescrub"
+
+
+class Lessons:
+    """One memory for each run that shows anything, by run id."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._first = ""
+        self.memories: dict[str, RunMemory] = {}
+
+    def take_events(self, rows: pa.Table, bucket: Bucket) -> None:
+        """Learns from rows of `events` (run_id, body, ruleset) that stand under other rules."""
+        columns = [rows[name].to_pylist() for name in ("run_id", "body", "ruleset")]
+        for run_id, body, ruleset in zip(*columns, strict=True):
+            if ruleset == self._redactor.digest:
+                continue
+            memory = RunMemory()
+            with suppress(Unexaminable):  # what it showed until then counts
+                self._redactor.redact_json(body, memory)
+            self._learn(run_id, memory)
+            if memory:
+                self._first = min(self._first or bucket.expires, bucket.expires)
+
+    def take_open_runs(self, store: Store, histories: Iterable[History], keys: KeyRing) -> None:
+        """Learns what the open runs of the partitions remember.
+
+        Raises KeyRingError if a key is gone that a memory is sealed with.
+        """
+        for history in histories:
+            for run_id, sealed in _sealed(store, history):
+                self._learn(run_id, RunMemory.unseal(sealed, keys, run_id))
+
+    def take_kept(self, store: Store, keys: KeyRing) -> None:
+        """Learns what was kept by one that was stopped; errors as above."""
+        for item in list(store.walk(KEPT)):
+            for entry in decode_document(store.get(item.key)).memories:
+                self._learn(
+                    entry.run_id, RunMemory.unseal(entry.payload or b"", keys, entry.run_id)
+                )
+
+    def keep(self, store: Store, keys: KeyRing, now_us: int) -> None:
+        """Keeps what events have shown, sealed, until `forget`, but for no longer than these."""
+        if self._first:
+            entries = [
+                Entry(run_id, MEMORY, now_us, memory.seal(keys, run_id))
+                for run_id, memory in sorted(self.memories.items())
+            ]
+            document = encode_document(Document("", now_us, tuple(entries), ()))
+            # A sweep removes what lies here by the end of the bucket in its name.
+            key = f"{KEPT}/memories-expires={self._first}-{digest(document)}"
+            store.put_if_absent(key, document)
+
+    def _learn(self, run_id: str, memory: RunMemory) -> None:
+        if memory:
+            self.memories.setdefault(run_id, RunMemory()).learn(memory)
+
+
+def forget(store: Store) -> None:
+    """Everything that was learnt is masked."""
+    store.remove_folder(KEPT)
+
+
+def _sealed(store: Store, history: History) -> Iterator[tuple[str, bytes]]:
+    last = history.position.last_commit
+    name = last.state_digest if last else None
+    documents = read_chain(store, history.topic, history.partition, name, memories_only=True)
+    for run_id, entry in memory_entries(documents).items():
+        yield run_id, entry.payload or b""
