@@ -1,0 +1,69 @@
+"""Two runs that hold what only stricter rules find, and a lake of them."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from demo_lake import ingest_events
+from redaction_samples import KEYS, aws_key, email, field, password, rule, small_ruleset
+
+from pipeline.lake.store import Store
+from redactors import Ruleset
+from schemas import RunEvent
+
+OURS, CODE, NAME = "ours_" + "q" * 8, "heron 4471 basalt", "Featherstonehaugh-Smythe"
+"""What only the new rules find, what a field shows late under them, and late under the old ones."""
+
+OLD = small_ruleset()
+NEW = small_ruleset(
+    rule("ours", "ours_[a-z]{8}"), field("badge", "badge", label="BADGE", propagate=True)
+)
+NOW_US = time.time_ns() // 1_000
+LATER_US = NOW_US + 3_600_000_000
+
+
+def bodies() -> list[tuple[str, str, dict[str, Any]]]:
+    """(run, kind, body) of two runs: the first has ended, the second is open."""
+    closed = [
+        ("run.started", {"trigger": {"type": "ticket", "note": f"{OURS} by {email()}"}}),
+        (
+            "message",
+            {"role": "user", "content": f"code {CODE}, write to {email()} or {OURS}"},
+        ),
+        ("task.captured", {"task": {"goal": f"find {OURS} for {email(2)}"}, "source": "tickets"}),
+        ("model.requested", {"provider": "acme", "messages": f"{OURS} {aws_key()} {OURS}"}),
+        ("message", {"badge": CODE, "password": password(), "inner": json.dumps({"a": OURS})}),
+        ("decision.made", {"decision": "merge", "actor": "agent", "reason": f"as {CODE} said"}),
+        ("run.finished", {"status": "completed"}),
+    ]
+    is_open = [
+        ("run.started", {"trigger": {"note": f"for {NAME} and {OURS}"}}),
+        ("message", {"content": f"{NAME} has asked"}),
+        ("message", {"lastname": NAME}),
+    ]
+    every = [("closed", *each) for each in closed] + [("open", *each) for each in is_open]
+    return [(run, kind, body) for run, kind, body in every]
+
+
+def run_events() -> list[RunEvent]:
+    numbers: dict[str, int] = {}
+    made = []
+    for run, kind, body in bodies():
+        sequence = numbers[run] = numbers.get(run, -1) + 1
+        made.append(
+            RunEvent(
+                event_id=f"{run}-{sequence}",
+                run_id=run,
+                sequence=sequence,
+                occurred_at=NOW_US + sequence,
+                kind=kind,
+                body=json.dumps(body, separators=(",", ":")),
+            )
+        )
+    return made
+
+
+def lake(folder: Path, ruleset: Ruleset) -> Store:
+    made = ingest_events(folder, run_events(), NOW_US, 3, keys=KEYS, ruleset=ruleset)
+    return made.store
