@@ -9,7 +9,7 @@ import re2
 
 from redactors.assignments import flag_patterns, named_patterns
 from redactors.databases import Scanned, pattern_database
-from redactors.encoded import BASE64_PATTERNS
+from redactors.encoded import CODE_PATTERNS, DATA_URL_PATTERN
 from redactors.errors import RulesetError
 from redactors.fields import Roles
 from redactors.layers import HIDDEN_PATTERNS, PERCENT_PATTERN
@@ -174,7 +174,7 @@ def _signals(fields: Sequence[FieldRule]) -> dict[str, list[str]]:
         NAMED: named_patterns(secret),
         FLAG: flag_patterns(secret),
         OBJECT: [r'\{\s{0,16}"'],
-        BASE64: list(BASE64_PATTERNS),
+        BASE64: [*CODE_PATTERNS, DATA_URL_PATTERN],
         HIDDEN: list(HIDDEN_PATTERNS),
         PERCENT: [PERCENT_PATTERN],
         MEMORY: [],  # found by the run's own database

@@ -10,26 +10,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import re2
+
 MIN_RUN: Final = 20
 """Characters of base64 that are looked into."""
 
 _BODY: Final = r"(?P<run>[A-Za-z0-9+/_-]{20,}+(?:\r?\n[A-Za-z0-9+/_-]{20,}+)*+={0,2})"
 _RUN: Final = re.compile(rf"(?<![A-Za-z0-9+/_-]){_BODY}")
-_DATA_URL: Final = re.compile(
-    r"(?:data:(?P<media>[\w.+-]{1,64}/[\w.+-]{1,64})(?:;[\w.+=-]{1,64}){0,4};base64,)?" + _BODY
-)
+_HEAD: Final = r"data:(?P<media>[\w.+-]{1,64}/[\w.+-]{1,64})(?:;[\w.+=-]{1,64}){0,4};base64,"
+_MAY_BE_URL: Final = re.compile(f"(?:{_HEAD})?{_BODY}")
+_DATA_URL: Final = re.compile(_HEAD + _BODY)
 # Five groups of base64 that decode to printable ASCII (a character of each pair has three bits
 # known), at any alignment; compressed data and files are told by how they begin.
 _PRINTABLE: Final = (
     r"[I-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589+/_\x2d][A-Za-z0-9+/_\x2d]"
 )
-BASE64_PATTERNS: Final = (
+CODE_PATTERNS: Final = (
     f"(?:{_PRINTABLE}){{5}}",
     "(?:H4sI|QlpoO|/Td6WFo|_Td6WFo|UEsDB|iVBORw0KGgo|R0lGOD[lh]|JVBERi0|N3q8ry|UmFyIR)",
     "(?:KLUv[/_]|BCJNGA|[/_]wYAAHNOYVBwWQ|TFpJUA)",
     r"(?:eJ[wxyz0-9]|eNo|eAE|eAF|/9j/|_9j_|UklGR|AAAA[A-Za-z0-9+/]{3}mdHlw)[A-Za-z0-9+/_\x2d]{24}",
-    r"data:[\w.+\x2d]{1,64}/[\w.+\x2d]{1,64}(?:;[\w.+=\x2d]{1,64}){0,4};base64,",
 )
+DATA_URL_PATTERN: Final = (
+    r"data:[\w.+\x2d]{1,64}/[\w.+\x2d]{1,64}(?:;[\w.+=\x2d]{1,64}){0,4};base64,"
+)
+_TELLING: Final = re2.compile("|".join(CODE_PATTERNS))
 # How images, sound, films, fonts, documents, archives and programs begin.
 _FILES: Final = (
     b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF-", b"PK\x03\x04", b"RIFF", b"7z\xbc\xaf",
@@ -40,7 +45,8 @@ _FILM: Final = b"ftyp"  # behind four bytes of length
 # How compressed data begins that is not inflated here: zstd, LZ4, snappy, lzip.
 _SEALED: Final = (b"(\xb5/\xfd", b"\x04\x22M\x18", b"\xff\x06\x00\x00sNaPpY", b"LZIP")
 _COMPRESSED: Final = (b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00", b"x\x01", b"x\x9c", b"x\xda")
-_STRING: Final = re.compile(rb"[\x20-\x7e\t\r\n]{16,}+")  # shorter than any key told by its shape
+_STRING: Final = re.compile(rb"[\x20-\x7e]{17,}+")  # shorter than any key told by its shape
+_PLAIN: Final = str.maketrans("-_", "+/", "\r\n=")
 _MAX_LAYERS: Final = 4
 _MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
 _MIN_FILE_BYTES: Final = 48
@@ -65,14 +71,31 @@ class Run:
 
 
 def runs(text: str) -> Iterator[Run]:
-    """The runs of base64 in `text`, each at the alignment at which it reads best."""
+    """The runs of base64 in `text` that may hold something, at the alignment that reads best.
+
+    Those are the ones that stand in a data URL, and those that look like code of text or begin as
+    files and compressed data do.
+    """
     if "base64," not in text:
         for match in _RUN.finditer(text):
-            yield _best(match[0], *match.span(), "")
+            if _TELLING.search(match[0]):
+                yield _best(match[0], *match.span(), "")
         return
+    for match in _MAY_BE_URL.finditer(text):
+        run, media = match["run"], match["media"] or ""
+        if media or _TELLING.search(run):
+            yield _best(run, *match.span("run"), media)
+
+
+def data_urls_hold_nothing(text: str) -> bool:
+    """Whether no data URL in `text` holds a file, something compressed, or any text."""
     for match in _DATA_URL.finditer(text):
-        start, end = match.span("run")
-        yield _best(text[start:end], start, end, match["media"] or "")
+        data = decoded(match["run"])
+        if is_file(data) or is_compressed(data) or is_sealed(data):
+            return False
+        if readable(data) is not None or _TELLING.search(match["run"]):
+            return False
+    return True
 
 
 def _best(run: str, start: int, end: int, media: str) -> Run:
@@ -85,10 +108,10 @@ def _best(run: str, start: int, end: int, media: str) -> Run:
 
 def decoded(run: str) -> bytes:
     """The bytes of a run in either alphabet, with or without padding and line breaks."""
-    plain = "".join(run.split()).rstrip("=").replace("-", "+").replace("_", "/")
+    plain = run.translate(_PLAIN)
     plain = plain[: len(plain) - (len(plain) % 4 == 1)]
     try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4))
+        return binascii.a2b_base64(plain + "=" * (-len(plain) % 4))
     except binascii.Error:
         return b""
 

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import hyperscan
 
@@ -185,18 +185,23 @@ def _by_cell(places: "array[int]", starts: Sequence[int]) -> dict[int, dict[int,
 
 
 def spans(
-    matcher: Matcher, data: bytes, ends: Sequence[int] | None = None
+    matcher: Matcher,
+    data: bytes,
+    ends: Sequence[int] | None = None,
+    search: Callable[[bytes, int, int], Any] | None = None,
 ) -> Iterator[tuple[int, int]]:
     """Where the rule's group stands, in bytes, for every match that passes its conditions.
 
     `ends` are where the scanned form of the pattern ends, and the exact match is searched around
-    them; None: anywhere.
+    them; None: anywhere.  `search` finds the next match in `data` between two places, None: the
+    exact pattern does.
     """
     group, reached = matcher.rule.group, 0
+    search = search or matcher.exact.search
     whole = [(0, len(data))]
     for low, high in whole if ends is None else _windows(matcher.longest, ends, len(data)):
         position, refused = max(low, reached), -1
-        while (match := matcher.exact.search(data, position, high)) is not None:
+        while (match := search(data, position, high)) is not None:
             start, end = match.span()
             excused = matcher.excuses(data[start:end])
             if not excused and matcher.accepts(match.group(group) or b""):

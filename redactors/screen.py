@@ -14,7 +14,7 @@ import msgspec
 import re2
 
 from redactors.databases import Scanned, pattern_database
-from redactors.encoded import BASE64_PATTERNS
+from redactors.encoded import CODE_PATTERNS, DATA_URL_PATTERN
 from redactors.layers import FOREIGN_PATTERNS, PERCENT_PATTERN
 from redactors.name_needles import name_needles
 from redactors.needles import Needle, needles
@@ -27,7 +27,6 @@ MAX_LENGTH: Final = 24_000
 _CHECKED: Final = msgspec.json.Decoder(type=msgspec.Raw)  # reads without building anything
 _SHAPES_BYTES: Final = 64 * 1024 * 1024
 _PERCENT: Final = re.compile(PERCENT_PATTERN.encode())
-_ODD: Final = re.compile(rb"\\[u/]")
 _NUMBERED: Final = re.compile(rb"\\[ux]")
 _MAX_LEVELS: Final = 4
 _ESCAPES: Final = (
@@ -39,7 +38,10 @@ _ESCAPES: Final = (
 NAMED: Final = 1_000_000
 """What the screen calls a value that may be given by name; a rule it calls by its index."""
 
-_OTHER: Final = 1_000_001
+DATA_URL: Final = 1_000_001
+"""What it calls a data URL."""
+
+_OTHER: Final = 1_000_002
 _Refutes: TypeAlias = Callable[[int, bytes], bool]
 
 
@@ -61,7 +63,8 @@ class Screen:
         ]
         others = [
             *((each, NAMED) for each in name_needles(fields)),
-            *((Needle(each), _OTHER) for each in (masks, *BASE64_PATTERNS)),
+            *((Needle(each), _OTHER) for each in (masks, *CODE_PATTERNS)),
+            (Needle(DATA_URL_PATTERN), DATA_URL),
             *((Needle(each, True), _OTHER) for each in FOREIGN_PATTERNS),
         ]
         found += [(each, Scanned("screen", each.pattern, kind, once=True)) for each, kind in others]
@@ -142,11 +145,12 @@ def _unescaped(text: bytes) -> bytes:
     """
     if b"\\" not in text:
         return text
-    if not _ODD.search(text):  # each byte is read as one character, and written as that byte
+    has_slashes, has_numbered = b"\\/" in text, b"\\u" in text
+    if not has_slashes and not has_numbered:  # each byte is read as a character, and written back
         return codecs.unicode_escape_decode(text)[0].encode("latin-1")
-    if b"\\u" not in text:
+    if not has_numbered:
         return _unescaped_again(text)
-    if b"\\/" in text or not text.isascii():
+    if has_slashes or not text.isascii():
         raise ValueError
     return codecs.unicode_escape_decode(text)[0].encode("utf-8", "surrogatepass")
 

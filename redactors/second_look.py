@@ -9,11 +9,15 @@ refuted without knowing where each string ends is left to a full examination.
 import re
 from functools import reduce
 from operator import or_
-from typing import Final
+from typing import Any, Final
+
+import re2
 
 from redactors.assignments import assignments, flag_patterns, named_patterns
+from redactors.boundaries import in_json
 from redactors.compiled import Compiled, Matcher
 from redactors.databases import Scanned, pattern_database
+from redactors.encoded import data_urls_hold_nothing
 from redactors.finder import spans
 from redactors.name_needles import key_needles
 from redactors.pattern import (
@@ -28,9 +32,10 @@ from redactors.pattern import (
     longest,
     mask_of,
     parse,
+    render,
 )
 from redactors.ruleset import FieldRule
-from redactors.screen import NAMED
+from redactors.screen import DATA_URL, NAMED
 from redactors.trees import items_of, leaves
 
 _AROUND: Final = mask_of(b'":,[]}{ \t\r\n')  # around a value in JSON, or in a scan
@@ -38,6 +43,8 @@ _OUTSIDE: Final = _AROUND & ~mask_of(b" :")
 _MAX_EDGE: Final = 2
 _QUOTED: Final = re.compile(rb"[ \t]{0,8}+[bBrRuUfF@$]{0,2}+[\"'`\\]")
 _KEY, _END = 0, 1
+# A byte that JSON has in strings alone: none of its marks, numbers and literals is made of it.
+_OF_STRINGS: Final = re.compile(rb"[^\"truefalsnE0-9+\-.,:\[\]{}\s]")
 
 
 class SecondLook:
@@ -46,6 +53,7 @@ class SecondLook:
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
         self._matchers = {i: m for i, m in enumerate(compiled.matchers) if _stands_alone(m)}
+        self._placed: dict[int, Any] = {}  # made when first asked for
         secret = [field for field in compiled.fields if field.kind == "secret"]
         keys = key_needles(compiled.fields)
         patterns = [Scanned("key", each.pattern, _KEY, once=True) for each in keys]
@@ -59,8 +67,38 @@ class SecondLook:
         """Whether no finding of what the screen calls `index` stands in unescaped JSON `text`."""
         if index == NAMED:
             return self._refutes_names(text)
+        if index == DATA_URL:
+            return data_urls_hold_nothing(text.decode("utf-8", "surrogatepass"))
+        if index >= len(self._compiled.matchers):
+            return False
         matcher = self._matchers.get(index)
-        return matcher is not None and next(spans(matcher, text), None) is None
+        if matcher is not None:
+            return next(spans(matcher, text), None) is None
+        return self._refutes_placed(index, text)
+
+    def _refutes_placed(self, index: int, text: bytes) -> bool:
+        """The same for a rule whose matches may reach from a key into a value, or take quotes.
+
+        A match without a quote lies in one string, and is what a search of that string finds.
+        """
+        matcher = self._compiled.matchers[index]
+        if matcher.longest is not None:  # a string is searched in windows, not from its start
+            return False
+        placed = self._placed.get(index) or self._placed.setdefault(index, _placed(matcher))
+
+        def search(text: bytes, position: int, end: int) -> Any:
+            match = placed.search(text, position, end)
+            if match is None:
+                return None
+            found = matcher.exact.match(text, match.start())
+            if found is None or found[0] != match[0] or not _is_of_a_string(found[0]):
+                raise _CannotTellError
+            return found
+
+        try:
+            return next(spans(matcher, text, search=search), None) is None
+        except _CannotTellError:
+            return False
 
     def _refutes_names(self, text: bytes) -> bool:
         ends: set[int] = set()
@@ -73,6 +111,23 @@ class SecondLook:
     def _is_valid(self, rule: FieldRule, value: str) -> bool:
         valid = self._compiled.valid.get(rule.id)
         return valid is None or valid(value)
+
+
+class _CannotTellError(Exception):
+    """A match that may be one of a string, or of what stands around it."""
+
+
+def _is_of_a_string(match: bytes) -> bool:
+    return b'"' not in match and _OF_STRINGS.search(match) is not None
+
+
+def _placed(matcher: Matcher) -> Any:
+    """Matches in unescaped JSON text wherever the rule does in a leaf, and as much of it."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.longest_match = True
+    placed = map(render, in_json(parse(matcher.rule.pattern, matcher.rule.id)))
+    return re2.compile(f"(?m:{'|'.join(placed)})".encode("latin-1"), options)
 
 
 def _note(index: int, _start: int, end: int, _flags: int, ends: set[int]) -> None:

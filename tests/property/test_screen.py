@@ -1,5 +1,6 @@
 """The screen never passes on what the full examination would change."""
 
+import base64
 import json
 import random
 import re
@@ -50,7 +51,9 @@ def variant(source: random.Random) -> str:
 def written(source: random.Random, depth: int) -> object:
     example = source.choice(planted())
     name, separator, rest = example.partition(":")
-    match source.randrange(9):
+    match source.randrange(10):
+        case 8:
+            return {source.choice(NAMES): around(source, coded(source, example))}
         case 0:
             return {source.choice((name, *NAMES)): rest.strip() if separator else example}
         case 1:
@@ -77,6 +80,17 @@ def piece(source: random.Random, example: str) -> str:
     """The example, or the words of it from somewhere on."""
     words = example.split(" ")
     return " ".join(words[source.randrange(len(words)) :])
+
+
+def coded(source: random.Random, example: str) -> str:
+    """Base64 of the example among other bytes, in a data URL and out of one."""
+    begin = source.choice((b"", b"7 ", b"\x89PNG\r\n", b"\x1f\x8b\x08", source.randbytes(40)))
+    end = source.choice((b"", b" ", source.randbytes(50)))
+    code = base64.b64encode(begin + example.encode() + end).decode()
+    if source.random() < 0.2:
+        code = base64.urlsafe_b64encode(source.randbytes(60)).decode()
+    head = source.choice(("", "data:image/png;base64,", "data:text/plain;charset=utf-8;base64,"))
+    return head + code[source.choice((0, 0, 0, 1, 2, 3)) :]
 
 
 def around(source: random.Random, text: str) -> str:
@@ -139,6 +153,23 @@ def test_every_example_is_examined_in_full_wherever_it_is_found() -> None:
 def test_any_text_comes_out_the_same(text: str) -> None:
     assert not differs(text)
     assert not differs(json.dumps({"text": text}))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"II*\0" + bytes(range(128, 200)),
+        b"ID3" + bytes(60),
+        b"LZIP" + bytes(60),
+        "\u043f\u0430\u0440\u043e\u043b\u044c: password=hunter27".encode(),
+    ],
+    ids=["picture", "sound", "compressed", "text"],
+)
+def test_what_a_data_url_holds_is_examined_in_full(data: bytes) -> None:
+    url = f"data:application/octet-stream;base64,{base64.b64encode(data).decode()}"
+    body = json.dumps({"text": f"see {url} there"})
+    assert not differs(body)
+    assert redactor().redact_json(body).redactions
 
 
 def test_most_plain_events_are_passed_on() -> None:
