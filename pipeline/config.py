@@ -41,6 +41,9 @@ class IngestConfig:
 
     `rules`, `keys`, `policy` and `client_config` are file paths (None: the built-in or default
     one).  `instance` of `instances` reads the partitions with `partition % instances == instance`.
+    With `rules_public_key` the rules must be signed under it, in `rules_signature` (None: the file
+    beside them).  `ruleset` is the digest of rules that the lake keeps; a worker goes by it, not by
+    `rules`.
     `epoch_s` bounds the life of one pipeline; the next one starts from the log.  A run of which
     nothing came for `run_timeout_h` hours counts as abandoned.  With `delete_consumed` the topic's
     records are deleted once they are committed.
@@ -52,6 +55,9 @@ class IngestConfig:
     topic: str
     lake: str
     rules: str | None = None
+    rules_public_key: str | None = None
+    rules_signature: str | None = None
+    ruleset: str | None = None
     keys: str | None = None
     policy: str | None = None
     client_config: str | None = None

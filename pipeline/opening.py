@@ -3,8 +3,8 @@
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError
@@ -29,6 +29,7 @@ from pipeline.state.chain import read_chain
 from pipeline.state.memories import Memories
 from pipeline.state.open_runs import memory_entries
 from pipeline.stopping import STOP
+from pipeline.switching import SWITCH
 from pipeline.telling import tell
 from redactors import (
     KeyRing,
@@ -39,6 +40,7 @@ from redactors import (
     parse_document,
     ruleset_document,
 )
+from redactors.signatures import check_signature, signature_path
 
 QUEUED_KBYTES = 32_768
 """What the consumer may hold ahead of us: the bound on raw bytes in memory."""
@@ -66,24 +68,102 @@ class Rules:
 
 
 def open_rules(config: IngestConfig) -> Rules:
-    """Loads ruleset, keys and policy; raises before a message is read if one cannot be used."""
-    return _open_rules(config.rules, config.keys, config.policy)
+    """Loads ruleset, keys and policy; raises before a message is read if one cannot be used.
+
+    What is opened again is loaded again only if the config names other rules.
+    """
+    if config.ruleset is not None:
+        return _kept_rules(config.lake, config.ruleset, config.keys, config.policy)
+    return _rules_in_files(
+        config.rules, config.rules_public_key, config.rules_signature, config.keys, config.policy
+    )
+
+
+def rules_as_they_are(config: IngestConfig) -> Rules:
+    """What `open_rules` gives, from the files as they are now."""
+    _rules_in_files.cache_clear()
+    return open_rules(replace(config, ruleset=None))
+
+
+@lru_cache(maxsize=1)
+def _rules_in_files(
+    rules: str | None,
+    public_key: str | None,
+    signature: str | None,
+    key_file: str | None,
+    policy_file: str | None,
+) -> Rules:
+    source = Path(rules) if rules else None
+
+    def accept(document: bytes) -> None:
+        if source is not None and public_key is not None:
+            signed = Path(signature) if signature else signature_path(source)
+            check_signature(document, signed, Path(public_key))
+
+    return _rules(load_ruleset(source, accept=accept), key_file, policy_file)
+
+
+@lru_cache(maxsize=1)
+def _kept_rules(lake: str, digest: str, key_file: str | None, policy_file: str | None) -> Rules:
+    rules = _rules(
+        parse_document(load_ruleset_document(Store.open(lake), digest)), key_file, policy_file
+    )
+    if rules.redactor.digest != digest:
+        raise LogError(
+            "the rules that the lake keeps have another digest than their name says",
+            code="digest-conflict",
+            hint="the log was changed, or this is another version of redactory",
+        )
+    return rules
+
+
+def _rules(ruleset: Ruleset, key_file: str | None, policy_file: str | None) -> Rules:
+    keys, policy = _keys_and_policy(key_file, policy_file)
+    return Rules(ruleset, Redactor(ruleset, keys), policy, keys)
 
 
 @cache
-def _open_rules(rules: str | None, key_file: str | None, policy_file: str | None) -> Rules:
-    ruleset = load_ruleset(Path(rules) if rules else None)
+def _keys_and_policy(key_file: str | None, policy_file: str | None) -> tuple[KeyRing, Policy]:
+    """As they were when this process began, however often its rules change."""
     keys, _ = load_or_create_keys(Path(key_file) if key_file else None)
-    policy = load_policy(Path(policy_file) if policy_file else None)
-    return Rules(ruleset, Redactor(ruleset, keys), policy, keys)
+    return keys, load_policy(Path(policy_file) if policy_file else None)
+
+
+def keep_rules(store: Store, rules: Rules) -> None:
+    """Keeps the texts of ruleset and policy in the lake, before any intent names their digests."""
+    store_ruleset(store, rules.redactor.digest, ruleset_document(rules.ruleset))
+    store_policy(store, rules.policy.digest, rules.policy.document)
+
+
+def holding_rules(config: IngestConfig) -> IngestConfig:
+    """`config` as workers get it: its rules as they are now are kept in the lake, and named."""
+    rules = open_rules(config)
+    keep_rules(Store.open(config.lake), rules)
+    return replace(config, ruleset=rules.redactor.digest)
 
 
 def check_start(config: IngestConfig) -> tuple[int, ...]:
     """The partitions to read, once rules, keys, policy, lake and topic are known to be usable."""
+    _check_signing(config)
     open_rules(config)
     Store.open(config.lake, create=True).check_writable()
     topic = describe_topic(config.bootstrap, config.topic, config.client_file)
     return tuple(p for p in topic.partitions if config.takes(p))
+
+
+def _check_signing(config: IngestConfig) -> None:
+    if config.rules_signature is not None and config.rules_public_key is None:
+        raise UsageError(
+            "a signature says nothing without the key to check it with",
+            code="no-public-key",
+            hint="give --rules-public-key, too",
+        )
+    if config.rules_public_key is not None and config.rules is None:
+        raise UsageError(
+            "the built-in rules are not signed",
+            code="nothing-signed",
+            hint="give --rules, or leave --rules-public-key out",
+        )
 
 
 def partition_ends(config: IngestConfig) -> dict[int, int]:
@@ -118,7 +198,7 @@ def open_reader(config: IngestConfig) -> OpenReader:
         consumer,
         logs,
         topic.topic_id,
-        Masker(rules.redactor, rules.policy),
+        _masker_in_force(config, store, rules),
         _masker_for(store, rules),
         memories_at(store, config.topic, rules.keys),
         Clock(lambda: time.time_ns() // 1000, time.monotonic),
@@ -132,9 +212,22 @@ def rules_for_reading(config: IngestConfig, store: Store) -> Rules:
     # From here on raw payload is in memory: a core file would put it on a disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     rules = open_rules(config)
-    store_ruleset(store, rules.redactor.digest, ruleset_document(rules.ruleset))
-    store_policy(store, rules.policy.digest, rules.policy.document)
+    keep_rules(store, rules)
     return rules
+
+
+def _masker_in_force(config: IngestConfig, store: Store, rules: Rules) -> Callable[[], Masker]:
+    """Gives the masker to go on with: another one once this process was told of other rules."""
+    masker = Masker(rules.redactor, rules.policy)
+
+    def in_force() -> Masker:
+        nonlocal masker
+        if SWITCH.ruleset not in (None, masker.redactor.digest):
+            switched = rules_for_reading(replace(config, ruleset=SWITCH.ruleset), store)
+            masker = Masker(switched.redactor, switched.policy)
+        return masker
+
+    return in_force
 
 
 def _masker_for(store: Store, rules: Rules) -> Callable[[Intent], Masker]:

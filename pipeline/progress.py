@@ -5,7 +5,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import date
 from pathlib import Path
 from types import FrameType
 
@@ -16,8 +17,9 @@ from rich.text import Text
 
 from pipeline.config import IngestConfig
 from pipeline.lag import LagWatch
-from pipeline.opening import check_start
+from pipeline.opening import check_start, holding_rules
 from pipeline.retention.schedule import SweepSchedule
+from pipeline.ruleswatch import RulesWatch, State, state_of_rules
 from pipeline.supervisor import IngestReport, Supervisor
 from redactors import load_or_create_keys
 
@@ -37,7 +39,9 @@ def run_with_progress(config: IngestConfig, workers: int, *, sweeping: bool) -> 
     ring, created = load_or_create_keys(Path(config.keys) if config.keys else None)
     if created:
         console.print(f"made key {ring.current} in your key file: keep it, masks are made with it")
+    before = state_of_rules(config, date.today())
     partitions = check_start(config)
+    config = holding_rules(config)
     sweeps = SweepSchedule(config, console.print) if sweeping else nullcontext()
     with LagWatch(config, partitions) as lag, _shown(console) as show, sweeps:
         started_s = time.monotonic()
@@ -46,8 +50,30 @@ def run_with_progress(config: IngestConfig, workers: int, *, sweeping: bool) -> 
             show(_line(report, lag.of(report.ends), time.monotonic() - started_s))
 
         supervisor = Supervisor(config, min(workers, len(partitions)), on_progress)
-        with _stopping(supervisor):
+        with _stopping(supervisor), _watching_rules(config, before, supervisor, console):
             return supervisor.run()
+
+
+def _watching_rules(
+    config: IngestConfig, state: State, supervisor: Supervisor, console: Console
+) -> AbstractContextManager[object]:
+    """Has the workers follow the files of the rules, and says if it cannot be."""
+    if config.rules is None:
+        return nullcontext()
+
+    def say(sentence: str) -> None:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+    def take_up(digest: str) -> None:
+        if digest != supervisor.report.ruleset:
+            say(f"the rules changed: going on under {digest[:12]}")
+        supervisor.switch(digest)
+
+    def refuse(why: str) -> None:
+        say(f"the changed rules are refused, those of before go on: {why}")
+        supervisor.refuse_rules(why)
+
+    return RulesWatch(config, take_up, refuse, state)
 
 
 def print_report(report: IngestReport, as_json: bool) -> None:
@@ -81,6 +107,8 @@ def _line(report: IngestReport, lag: int | None, elapsed_s: float) -> str:
         parts.append(f"{report.counts['dead_letters']:,} dead letters")
     if report.counts["refused"]:
         parts.append(f"{report.counts['refused']:,} refused")
+    if report.refused_rules:
+        parts.append("changed rules refused")
     return " · ".join(parts)
 
 

@@ -43,7 +43,8 @@ class MaskedSlices:
 
     Ends when `stop()` is true, when the epoch is over, or, with `until_caught_up`, when every
     partition has been read to its end; open slices are handed out first.  Raises BrokerError,
-    LogError or LakeError.
+    LogError or LakeError.  A slice is masked by one masker: that of `masker_in_force()` when it was
+    opened, or for a slice that is redone the intent's own.
     """
 
     def __init__(
@@ -52,14 +53,15 @@ class MaskedSlices:
         consumer: Consumer,
         logs: Mapping[int, PartitionLog],
         topic_id: str,
-        masker: Masker,
+        masker_in_force: Callable[[], Masker],
         masker_for: Callable[[Intent], Masker],
         memories_at: Callable[[int, Position], Memories],
         clock: Clock,
         stop: Callable[[], bool],
     ) -> None:
         self._config, self._consumer, self._logs = config, consumer, logs
-        self._topic_id, self._masker, self._masker_for = topic_id, masker, masker_for
+        self._topic_id, self._masker_for = topic_id, masker_for
+        self._masker_in_force, self._masker = masker_in_force, masker_in_force()
         self._memories_at, self._clock, self._stop = memories_at, clock, stop
         self._memories: dict[int, Memories] = {}
         self._guard = DeadLetterGuard(config.max_dead_letter_rate)
@@ -83,6 +85,7 @@ class MaskedSlices:
                 yield redone
         self._assign(self._next)
         while not self._is_over(ends_s):
+            yield from self._follow_rules()
             for message in self._consume():
                 if self._stop():
                     break  # what is not taken is read again from the log
@@ -91,6 +94,14 @@ class MaskedSlices:
             yield from self._let_time_pass()
         for partition in sorted(self._open):
             yield self._close(partition)
+
+    def _follow_rules(self) -> Iterator[MaskedSlice]:
+        """Goes on under the rules in force; what is open was masked under the ones before."""
+        masker = self._masker_in_force()
+        if masker is not self._masker:
+            for partition in sorted(self._open):
+                yield self._close(partition)
+            self._masker = masker
 
     def _is_over(self, ends_s: float) -> bool:
         if self._config.until_caught_up:  # no other pipeline follows that would read the rest

@@ -10,7 +10,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeline.config import IngestConfig
@@ -24,12 +25,18 @@ STOP_GRACE_S = 10.0
 killed, and what they had open is read again."""
 
 
+_ALL = -1
+"""Stands for every worker, where they are told by their index."""
+
+
 @dataclass(slots=True)
 class IngestReport:
     """What one ingest has done so far.
 
     `counts` has messages, events, dead_letters, refused, bytes, commits; `ends` the next offset by
-    partition; `waiting` what a worker waits for (None: it works).
+    partition; `waiting` what a worker waits for (None: it works).  `ruleset` is the digest of the
+    rules in force (None: each worker loads its own); `refused_rules` says why those that stand in
+    their place now are not.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -39,6 +46,8 @@ class IngestReport:
     ends: dict[int, int] = field(default_factory=dict)
     waiting: str | None = None
     restarts: int = 0
+    ruleset: str | None = None
+    refused_rules: str | None = None
 
     def add(self, commit: dict[str, Any]) -> None:
         """Adds the counts of one commit told by a worker."""
@@ -61,6 +70,8 @@ class IngestReport:
             ],
             "ends": self.ends,
             "restarts": self.restarts,
+            "ruleset": self.ruleset,
+            "refused_rules": self.refused_rules,
         }
 
 
@@ -92,7 +103,7 @@ class Supervisor:
         self._stopping = threading.Event()
         self._grace_s = grace_s
         self._ends_s = math.inf
-        self.report = IngestReport()
+        self.report = IngestReport(ruleset=config.ruleset)
 
     @property
     def _is_ending(self) -> bool:
@@ -101,6 +112,17 @@ class Supervisor:
     def request_stop(self) -> None:
         """Asks the workers to commit what is open and end."""
         self._stopping.set()
+
+    def switch(self, ruleset: str) -> None:
+        """Has the workers go on under the ruleset with this digest, which the lake keeps.
+
+        May be called from any thread, as `refuse_rules`.
+        """
+        self._told.put((_ALL, {"kind": "switch", "ruleset": ruleset}))
+
+    def refuse_rules(self, why: str) -> None:
+        """Notes that other rules stand in the place of those in force, and cannot be used."""
+        self._told.put((_ALL, {"kind": "refused-rules", "why": why}))
 
     def run(self) -> IngestReport:
         """Returns when every worker is done; raises the error that none of them could get over."""
@@ -123,6 +145,11 @@ class Supervisor:
         except queue.Empty:
             self._on_progress(self.report)
             return
+        if index == _ALL:
+            assert message is not None
+            self._take_up(message)
+            self._on_progress(self.report)
+            return
         worker = self._workers[index]
         if message is None:
             self._ended(index, worker)
@@ -134,6 +161,15 @@ class Supervisor:
         elif message["kind"] == "error":
             worker.error = worker.error or message  # the first one is the cause
         self._on_progress(self.report)
+
+    def _take_up(self, message: dict[str, Any]) -> None:
+        self.report.refused_rules = message.get("why")
+        if "ruleset" not in message or message["ruleset"] == self._config.ruleset:
+            return
+        self.report.ruleset = message["ruleset"]
+        self._config = replace(self._config, ruleset=message["ruleset"])
+        for worker in self._workers.values():
+            _write(worker.process, json.dumps({"ruleset": message["ruleset"]}))
 
     def _ended(self, index: int, worker: _Worker) -> None:
         del self._workers[index]
@@ -171,9 +207,7 @@ class Supervisor:
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
-        assert process.stdin is not None
-        process.stdin.write(config.to_json() + "\n")
-        process.stdin.flush()
+        _write(process, config.to_json())
         self._workers[index] = _Worker(config, process, failures)
         threading.Thread(target=self._listen, args=(index, process), daemon=True).start()
 
@@ -196,6 +230,14 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 worker.process.kill()
                 worker.process.wait()
+
+
+def _write(process: subprocess.Popen[str], line: str) -> None:
+    """Tells a worker; one that has ended is started again with what it missed."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
 
 
 def _as_exception(error: dict[str, Any]) -> PipelineError:

@@ -1,11 +1,13 @@
 """One worker process: `python -m pipeline.worker`.
 
 Its `IngestConfig` comes as JSON on the first line of stdin; what it does goes out as JSON lines on
-stdout.  Ends cleanly, with everything open committed, on SIGINT or SIGTERM, when its share is
-caught up, or when its stdin closes: its supervisor is gone then.
+stdout.  Later lines name the ruleset to go on under.  Ends cleanly, with everything open
+committed, on SIGINT or SIGTERM, when its share is caught up, or when its stdin closes: its
+supervisor is gone then.
 """
 
 import gc
+import json
 import math
 import sys
 import threading
@@ -18,6 +20,7 @@ from pipeline.bounded import is_bounded, run_bounded
 from pipeline.config import IngestConfig
 from pipeline.ingest import IngestRuns
 from pipeline.stopping import STOP, stop_on_signals
+from pipeline.switching import SWITCH
 from pipeline.telling import tell, tell_commit, tell_error
 
 DEFAULT_OPTIONS = ("--runner=FnApiRunner",)
@@ -32,13 +35,13 @@ def main() -> int:
     """Runs pipelines until there is no more to do; returns the exit code."""
     config = IngestConfig.from_json(sys.stdin.readline())
     stop_on_signals()
-    threading.Thread(target=_stop_with_supervisor, daemon=True).start()
+    threading.Thread(target=_listen_to_supervisor, daemon=True).start()
     # Half a million objects of the libraries, here for good: no collection need look at them.
     gc.freeze()
     try:
         run_once(config)
         while not config.until_caught_up and not STOP.is_set():
-            run_once(config)
+            run_once(replace(config, ruleset=SWITCH.ruleset or config.ruleset))
     except Exception as error:
         tell_error(error)
         return 3
@@ -61,9 +64,9 @@ def run_once(config: IngestConfig) -> None:
         _ = pipeline | IngestRuns(config) | "Tell" >> beam.Map(tell_commit)
 
 
-def _stop_with_supervisor() -> None:
-    while sys.stdin.readline():
-        pass
+def _listen_to_supervisor() -> None:
+    while line := sys.stdin.readline():
+        SWITCH.ruleset = json.loads(line)["ruleset"]
     STOP.set()
 
 

@@ -6,7 +6,7 @@ built-in rules; an id given again then replaces the built-in one.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -28,13 +28,20 @@ DEFAULT_DIR: Final = Path(__file__).parent / "rulesets"
 LISTS: Final = ("rules", "fields", "recognizers", "keep", "allow")
 
 
-def load_ruleset(source: Path | None = None, *, today: date | None = None) -> Ruleset:
+def load_ruleset(
+    source: Path | None = None,
+    *,
+    today: date | None = None,
+    accept: Callable[[bytes], None] | None = None,
+) -> Ruleset:
     """The ruleset in `source` (a YAML file or a directory of them), or the built-in one.
 
     Every rule's `matches` and `rejects` are run; entries of `allow` that expired before `today`
-    (None: the system's date) are left out.  Raises RulesetError with the file and line.
+    (None: the system's date) are left out.  `accept` is given the canonical JSON of what `source`
+    itself says, before anything of it is run, and may raise.  Raises RulesetError with the file and
+    line.
     """
-    ruleset = _default() if source is None else _load(source)
+    ruleset = _default() if source is None else _load(source, accept)
     now = date.today() if today is None else today
     live = tuple(a for a in ruleset.allow if a.expires is None or a.expires >= now)
     return (
@@ -105,7 +112,17 @@ def _documents(source: Path) -> list[Located]:
     return [read_yaml(path) for path in files]
 
 
-def _load(source: Path) -> Ruleset:
+def _load(source: Path, accept: Callable[[bytes], None] | None = None) -> Ruleset:
+    ruleset, entries = _own(source)
+    if accept is not None:
+        accept(ruleset_document(ruleset))
+    _prove(ruleset, entries)
+    if ruleset.extends == "default":
+        ruleset = _extend(_default(), ruleset)
+    return ruleset
+
+
+def _own(source: Path) -> tuple[Ruleset, list[Entry]]:
     documents = _documents(source)
     entries = [entry for document in documents for entry in _entries(document)]
     _refuse_duplicates(entries)
@@ -114,11 +131,7 @@ def _load(source: Path) -> Ruleset:
         raise RulesetError(
             "`name` and `version` must stand in exactly one file", source=str(source)
         )
-    ruleset = _validated(heads[0], entries)
-    _prove(ruleset, entries)
-    if ruleset.extends == "default":
-        ruleset = _extend(_default(), ruleset)
-    return ruleset
+    return _validated(heads[0], entries), entries
 
 
 def _entries(document: Located) -> Iterator[Entry]:

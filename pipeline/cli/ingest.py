@@ -1,5 +1,6 @@
 """`redactory ingest`: Kafka → masked Parquet."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,16 @@ def ingest(
     topic: Annotated[str, typer.Option(help="Topic to read.")],
     lake: Lake,
     rules: Rules = None,
+    rules_public_key: Annotated[
+        Path | None,
+        typer.Option("--rules-public-key", help="Take rules only if signed under it (PEM)."),
+    ] = None,
+    rules_signature: Annotated[
+        Path | None,
+        typer.Option(
+            "--rules-signature", help="Their signature (default: the rules' path with .sig)."
+        ),
+    ] = None,
     keys: Keys = None,
     policy: PolicyFile = None,
     config: ClientFile = None,
@@ -54,7 +65,8 @@ def ingest(
     """Read a topic, mask what it holds and write it to the lake, exactly once.
 
     Runs until it is stopped (Ctrl-C or SIGTERM ends it cleanly), or with --until-caught-up until
-    everything that stands in the topic is stored. It goes on where the lake's log ends.
+    everything that stands in the topic is stored. It goes on where the lake's log ends. Rules that
+    change meanwhile are taken up without a restart; of bad ones it says so, and goes on as before.
     """
     from pipeline.config import IngestConfig, SliceLimits, parse_instance
     from pipeline.progress import print_report, run_with_progress
@@ -65,6 +77,8 @@ def ingest(
         topic=topic,
         lake=lake,
         rules=str(rules) if rules else None,
+        rules_public_key=str(rules_public_key) if rules_public_key else None,
+        rules_signature=str(rules_signature) if rules_signature else None,
         keys=str(keys) if keys else None,
         policy=str(policy) if policy else None,
         client_config=str(config) if config else None,

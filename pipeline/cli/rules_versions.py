@@ -1,5 +1,6 @@
-"""`redactory rules history`: which rulesets wrote a lake."""
+"""`redactory rules history` and `sign`: which rulesets wrote a lake, and which may."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from pipeline.cli.options import AsJson
 def register(app: typer.Typer) -> None:
     """Adds the commands about versions of rules to `rules`."""
     app.command()(history)
+    app.command()(sign)
 
 
 def history(
@@ -49,3 +51,19 @@ def history(
     else:
         for line in told(found):
             typer.echo(line)
+
+
+def sign(
+    rules: Annotated[Path, typer.Argument(help="A YAML file or a directory of them.")],
+    key: Annotated[Path, typer.Option("--key", help="Ed25519 private key, PEM (PKCS#8).")],
+) -> None:
+    """Print the signature of rules that are true to their examples; it lies beside them as .sig.
+
+    `ingest --rules-public-key` takes no rules without it. Comments and layout may change later.
+    """
+    from redactors import load_ruleset
+    from redactors.signatures import sign as signature_of
+
+    documents: list[bytes] = []
+    load_ruleset(rules, accept=documents.append)
+    typer.echo(signature_of(documents[0], key))

@@ -106,7 +106,7 @@ def read(tmp_path: Path, masker: Masker) -> Read:
             consumer,  # type: ignore[arg-type]
             {p: PartitionLog(store, "runs", p) for p in range(consumer.partitions)},
             "topic-id",
-            masker,
+            lambda: masker,
             lambda intent: masker,
             lambda *at: Memories(KeyRing.generate(), {}),
             Clock(lambda: NOW_US, lambda: 0.0),
