@@ -7,6 +7,19 @@ import typer
 
 from pipeline.cli.options import Bootstrap, ClientFile, Keys, Lake, PolicyFile, Rules
 
+PublicKey = Annotated[
+    Path | None,
+    typer.Option("--rules-public-key", help="Take rules only if signed under it (PEM)."),
+]
+Signature = Annotated[
+    Path | None,
+    typer.Option("--rules-signature", help="Their signature (default: the rules' path with .sig)."),
+]
+
+Instance = Annotated[
+    str, typer.Option(metavar="I/N", help="Read only partitions p with p mod N = I.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds `ingest`; what stands after `--` goes to Beam."""
@@ -18,16 +31,8 @@ def ingest(
     topic: Annotated[str, typer.Option(help="Topic to read.")],
     lake: Lake,
     rules: Rules = None,
-    rules_public_key: Annotated[
-        Path | None,
-        typer.Option("--rules-public-key", help="Take rules only if signed under it (PEM)."),
-    ] = None,
-    rules_signature: Annotated[
-        Path | None,
-        typer.Option(
-            "--rules-signature", help="Their signature (default: the rules' path with .sig)."
-        ),
-    ] = None,
+    rules_public_key: PublicKey = None,
+    rules_signature: Signature = None,
     keys: Keys = None,
     policy: PolicyFile = None,
     config: ClientFile = None,
@@ -35,10 +40,7 @@ def ingest(
         bool, typer.Option("--until-caught-up", help="End when every partition is read to its end.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
-    instance: Annotated[
-        str,
-        typer.Option(metavar="I/N", help="Read only partitions p with p mod N = I."),
-    ] = "0/1",
+    instance: Instance = "0/1",
     slice_records: Annotated[int, typer.Option(min=1, help="Most messages in a slice.")] = 20_000,
     slice_bytes: Annotated[int, typer.Option(min=1, help="Most bytes in a slice.")] = 32 << 20,
     flush_interval_s: Annotated[
