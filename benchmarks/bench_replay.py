@@ -4,16 +4,19 @@
 
 Records runs of the example's support agent in memory, replays them with another prompt in one
 isolated process (the regression; starting it is timed apart) and exactly, and times what recording
-adds to a step of 50 ms: the same agent with a spool on disk, against the same without.
+adds to a step of 50 ms: the same agent with a spool and a journal on disk, against the same
+without, in turn.  Medians with quartiles.
 """
 
 import argparse
 import os
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pipeline.demo.support import agent
 from pipeline.demo.support.client import Client
@@ -29,6 +32,8 @@ from schemas import Producer
 
 STEP_S = 0.05
 STEPS = 4
+ROUNDS = 5
+PAIRS = 40
 
 
 class Direct(Client):
@@ -84,7 +89,7 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     regress("v2", rules, lambda batch: [batch.hybrid(run, ("model",), model) for run in runs])
     regress("v1", rules, lambda batch: [batch.recorded(run) for run in runs])
-    record(recording, desk)
+    record(recording, desk, PAIRS)
 
 
 def regress(version: str, rules: Rules, replay: Callable[[Batch], list[Any]]) -> None:
@@ -93,40 +98,62 @@ def regress(version: str, rules: Rules, replay: Callable[[Batch], list[Any]]) ->
     name = f"pipeline.demo.support.agent:{version}"
     with Batch(name, rules, POLICY, time.time_ns() // 1_000) as batch:
         ready_s = time.perf_counter()
-        done = replay(batch)
-        took_s = time.perf_counter() - ready_s
-    outcomes = {each.outcome for each in done}
+        took_s = []
+        for _ in range(ROUNDS):
+            start_s = time.perf_counter()
+            done = replay(batch)
+            took_s.append(time.perf_counter() - start_s)
+    outcomes = ", ".join(sorted({each.outcome for each in done}))
+    low, middle, high = quartiles([len(done) / each_s for each_s in took_s])
     print(
-        f"{len(done)} runs replayed with {version} ({', '.join(sorted(outcomes))}): "
-        f"{len(done) / took_s:.0f} runs/s, after {ready_s - started_s:.1f} s to start"
+        f"{len(done)} runs replayed with {version} ({outcomes}): {middle:.0f} runs/s "
+        f"({low:.0f} to {high:.0f}, {ROUNDS} rounds), after {ready_s - started_s:.1f} s to start"
     )
 
 
-def record(recording: Recording, desk: Desk, runs: int = 20) -> None:
-    """Prints what recording adds to a step."""
+def record(recording: Recording, desk: Desk, runs: int) -> None:
+    """Prints what recording adds to a step, from pairs of runs with and without."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        with_journal = Recording(
-            recording.redactor, recording.keys, recording.producer, journals=home / "open"
-        )
+        with_journal = replace(recording, journals=home / "open")
         Client.use(Direct(desk, STEP_S))
-        plain_s, recorded_s = [], []
+        plain_ms, added_ms, busy_ms = [], [], []
         for index in range(runs):
-            task = desk.task(index)
-            start_s = time.perf_counter()
-            agent.v1(World(Unrecorded(), "plain"), task)
-            middle_s = time.perf_counter()
-            spool = Spool(home / f"{index}.spool")
-            with with_journal.run(task, spool, run_id=f"run-{index}") as world:
+            task, spool = desk.task(index), Spool(home / f"{index}.spool")
+            with Stopwatch() as plain:
+                agent.v1(World(Unrecorded(), "plain"), task)
+            run = with_journal.run(task, spool, run_id=f"run-{index}")
+            with Stopwatch() as recorded, run as world:
                 agent.v1(world, task)
-            plain_s.append(middle_s - start_s)
-            recorded_s.append(time.perf_counter() - middle_s)
-    plain, recorded = sorted(plain_s)[runs // 2], sorted(recorded_s)[runs // 2]
-    added_ms = (recorded - plain) / STEPS * 1_000
+            spool.close()
+            plain_ms.append(plain.wall_ms)
+            added_ms.append(recorded.wall_ms - plain.wall_ms)
+            busy_ms.append(recorded.busy_ms - plain.busy_ms)
+    step_ms = quartiles(plain_ms)[1]
+    low, middle, high = quartiles(added_ms)
     print(
-        f"a step of {plain / STEPS * 1_000:.1f} ms takes {added_ms:.2f} ms longer when it is "
-        f"recorded ({added_ms / (STEP_S * 1_000):.1%}), medians of {runs} runs of {STEPS} steps"
+        f"a step of {step_ms:.1f} ms takes {middle:.2f} ms ({middle / step_ms:.1%}) longer when it "
+        f"is recorded ({low:.2f} to {high:.2f}, {runs} pairs of runs of {STEPS} steps); the "
+        f"agent's own thread is busy with it for {quartiles(busy_ms)[1]:.2f} ms"
     )
+
+
+class Stopwatch:
+    """Milliseconds a step: by the clock, and of this thread's work."""
+
+    def __enter__(self) -> Self:
+        self._start_s, self._busy_s = time.perf_counter(), time.thread_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.busy_ms = (time.thread_time() - self._busy_s) / STEPS * 1_000
+        self.wall_ms = (time.perf_counter() - self._start_s) / STEPS * 1_000
+
+
+def quartiles(values: list[float]) -> tuple[float, float, float]:
+    """The lower, the median, the upper."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return low, middle, high
 
 
 if __name__ == "__main__":

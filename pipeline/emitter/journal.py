@@ -1,9 +1,10 @@
 """The journal: the raw arguments of open steps, beside the agent, sealed, for a day at most.
 
 Records are masked.  A run that dies in the middle of a call has the call's arguments nowhere but
-here: one file for each open step, encrypted (ChaCha20-Poly1305, RFC 8439) under the key ring, bound
-to run and step, readable by its owner only, removed when the step closes or the run ends.  The task
-that a run was started with is the first step to open and the last to close.
+here: encrypted (ChaCha20-Poly1305, RFC 8439) under the key ring, bound to run and step, readable by
+its owner only, gone when the step closes or the run ends.  There are as many files as steps that
+were open at once; one whose step has closed is empty, and takes the next.  The task that a run was
+started with is the first step to open and the last to close.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +48,9 @@ class Journal:
         self._folder = root / hashlib.sha256(run_id.encode()).hexdigest()[:32]
         purge(root, clock_s())
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._ciphers: dict[str, ChaCha20Poly1305] = {}
+        self._open: dict[str, FileIO] = {}
+        self._free: list[FileIO] = []
 
     def put(self, step: str, value: Any) -> None:
         """Keeps the raw arguments of a step that opens."""
@@ -55,37 +60,64 @@ class Journal:
             nonce, json.dumps(value).encode(), self._bound(step, made_s)
         )
         header = json.dumps({"key": key_id, "made_s": made_s, "nonce": nonce.hex()}).encode()
+        file = self._open[step] = self._file()
         # Whoever dies here has not begun the step: half an entry opens as none.
-        descriptor = os.open(
-            self._folder / _file(step), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600
-        )
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(header + b"\n" + sealed)
+        file.write(header + b"\n" + sealed)
 
     def read(self, step: str) -> Any | None:
         """The raw arguments of an open step; None if they are not here, or not readable any more:
         older than a day, damaged, another run's, or sealed under a key that is gone."""
+        found = self._find(step)
+        return None if found is None else json.loads(found[1])
+
+    def close(self, step: str) -> None:
+        """Removes what a step left, now that its result is recorded."""
+        file = self._open.pop(step, None)
+        if file is not None:
+            file.seek(0)
+            file.truncate()
+            self._free.append(file)
+        elif (found := self._find(step)) is not None:
+            found[0].unlink(missing_ok=True)
+
+    def _file(self) -> FileIO:
+        """An empty file; none that a purge has removed meanwhile."""
+        while self._free:
+            file = self._free.pop()
+            if os.fstat(file.fileno()).st_nlink:
+                return file
+        path = self._folder / secrets.token_hex(8)
+        return FileIO(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+    def _find(self, step: str) -> tuple[Path, bytes] | None:
+        """The file that holds a step, and what it holds: the newest, if an attempt that died left
+        one of the same name."""
+        files = sorted(self._folder.glob("*"), key=lambda path: path.stat().st_mtime_ns)
+        for path in reversed(files):
+            opened = self._opened(path, step)
+            if opened is not None:
+                return path, opened
+        return None
+
+    def _opened(self, path: Path, step: str) -> bytes | None:
         try:
-            header, _, sealed = (self._folder / _file(step)).read_bytes().partition(b"\n")
+            header, _, sealed = path.read_bytes().partition(b"\n")
             told = json.loads(header)
             key_id, made_s, nonce = told["key"], int(told["made_s"]), bytes.fromhex(told["nonce"])
             if not 0 <= self._clock_s() - made_s <= MAX_AGE_S or key_id not in self._keys.keys:
                 return None
-            opened = self._cipher(key_id).decrypt(nonce, sealed, self._bound(step, made_s))
+            return self._cipher(key_id).decrypt(nonce, sealed, self._bound(step, made_s))
         except (FileNotFoundError, InvalidTag, ValueError, KeyError, TypeError):
             return None
-        return json.loads(opened)
-
-    def close(self, step: str) -> None:
-        """Removes what a step left, now that its result is recorded."""
-        (self._folder / _file(step)).unlink(missing_ok=True)
 
     def end(self) -> None:
         """Removes everything that the run left."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _cipher(self, key_id: str) -> ChaCha20Poly1305:
-        return ChaCha20Poly1305(self._keys.digest(key_id, "journal"))
+        if key_id not in self._ciphers:
+            self._ciphers[key_id] = ChaCha20Poly1305(self._keys.digest(key_id, "journal"))
+        return self._ciphers[key_id]
 
     def _bound(self, step: str, made_s: int) -> bytes:
         return json.dumps([self._run_id, step, made_s]).encode()
@@ -102,7 +134,3 @@ def purge(root: Path, now_s: float) -> None:
     for folder in root.glob("*"):
         if not any(folder.iterdir()) and now_s - folder.stat().st_mtime > MAX_AGE_S:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _file(step: str) -> str:
-    return hashlib.sha256(step.encode()).hexdigest()[:32]

@@ -19,12 +19,18 @@ class Live:
         self.tape, self.journal = tape, journal
 
     def begin(self, call: Call, look_up: LookUp | None) -> Answer | Call:
-        """Journal, then intent, then (for an effect) wait for the disk or the broker."""
+        """Journal, then intent, then (for an effect) wait for the disk or the broker.
+
+        What a model is asked is masked and written while it answers: that changes nothing outside.
+        """
         kinds = KINDS[call.boundary]
         if kinds.asked == kinds.answered:
             return call
         if self.journal is not None:
             self.journal.put(call.call_id, call.request)
+        if call.boundary == "model":
+            self.tape.behind(kinds.asked, call.request, call=call)
+            return call
         self.tape.ask(call)
         if call.boundary == "effect":
             self.tape.sync()

@@ -38,12 +38,20 @@ class RunRecorder:
     ) -> RunEvent:
         """The next event; `body` takes what JSON takes (see `schemas.kinds` for its fields)."""
         text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return self.written(kind, text, name=name, call_id=call_id, idempotency_key=idempotency_key)
+        return self.written(
+            kind,
+            text,
+            self.clock(),
+            name=name,
+            call_id=call_id,
+            idempotency_key=idempotency_key,
+        )
 
     def written(
         self,
         kind: str,
         body: str,
+        occurred_at: int,
         *,
         name: str | None = None,
         call_id: str | None = None,
@@ -52,6 +60,7 @@ class RunRecorder:
         ruleset: str | None = None,
     ) -> RunEvent:
         """The next event, whose body is JSON text, with what was masked in it under which rules.
+        `occurred_at` is in epoch microseconds.
 
         A kind that the schema does not list becomes `other`, with its name.
         """
@@ -63,7 +72,7 @@ class RunRecorder:
             retry_of=self.retry_of,
             attempt=self.attempt,
             sequence=sequence,
-            occurred_at=self.clock(),
+            occurred_at=occurred_at,
             kind=kind if kind in KINDS else OTHER,
             kind_name=None if kind in KINDS else kind,
             name=name,

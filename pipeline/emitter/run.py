@@ -94,18 +94,24 @@ class Recording:
             yield world(Live(tape, journal), run_id)
 
 
-def begin(tape: Tape, task: Any, matching: MatchingPolicy, *, is_masked: bool = False) -> None:
+def begin(
+    tape: Tape, task: Any, matching: MatchingPolicy, *, is_masked: bool = False, after: int = 0
+) -> None:
     """The first events of a run: what it was given, where it runs, how its calls are matched.
 
-    `is_masked`: the task comes from a record.
+    `is_masked`: the task comes from a record.  `after`: so many of them are recorded already.
     """
     masking = {"ruleset": tape.redactor.digest, "key_id": tape.redactor.key_id}
-    started = {"trigger": {"type": "agent"}, "masking": masking}
-    tape.note("run.started", started, is_masked=is_masked)
-    tape.note("task.captured", {"task": task}, is_masked=is_masked)
-    tape.note("environment.captured", {"toolchain": _toolchain()}, is_masked=is_masked)
-    policy = {"matching_policy": matching.text()}
-    tape.note("integration.captured", policy, "matching", is_masked=is_masked)
+    write = tape.note if is_masked else tape.behind
+    opening: tuple[tuple[str, dict[str, Any], str | None], ...] = (
+        ("run.started", {"trigger": {"type": "agent"}, "masking": masking}, None),
+        ("task.captured", {"task": task}, None),
+        ("environment.captured", {"toolchain": _toolchain()}, None),
+        ("integration.captured", {"matching_policy": matching.text()}, "matching"),
+    )
+    for kind, body, name in opening[after:]:
+        # All but the task is ours, and holds nothing to mask.
+        write(kind, body, name=name, is_masked=is_masked or kind != "task.captured")
 
 
 @cache
@@ -124,10 +130,14 @@ def ending(
     try:
         yield
     except unless:
+        tape.finish()
         raise
     except Exception as error:
         tape.note("run.finished", {"status": "failed", "summary": type(error).__name__})
         _close(journal)
+        raise
+    except BaseException:
+        tape.finish()
         raise
     tape.note("run.finished", {"status": "completed"})
     _close(journal)

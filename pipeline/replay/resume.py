@@ -17,7 +17,7 @@ from pipeline.emitter.boundary import LookUp
 from pipeline.emitter.calls import Answer, Call
 from pipeline.emitter.journal import TASK, Journal
 from pipeline.emitter.live import Live
-from pipeline.emitter.run import Recording, ending
+from pipeline.emitter.run import Recording, begin, ending
 from pipeline.emitter.tape import Sink, Tape
 from pipeline.errors import UsageError
 from pipeline.replay.errors import Diverged, Missing, Place, Stopped, UnknownEffect, Withheld
@@ -26,6 +26,7 @@ from pipeline.replay.matching import Matcher
 from pipeline.replay.modes import usable
 from pipeline.replay.record import RecordedCall, RecordedRun
 from pipeline.replay.session import Agent, Rules, call_agent
+from redactors.masks import Masks
 
 
 def resume(
@@ -50,11 +51,13 @@ def resume(
     journal = recording.journal(run.run_id)
     texts = rules.texts(run, by_label=policy.by_label)
     opener = Opener(tape, texts)
-    task = _task(run, journal, opener)
+    task = _task(run, journal)
+    opener.learn(task)
     matcher = Matcher(run, policy, texts, in_order=True)
     now_us = recording.clock()
     mode = Resuming(run, tape, journal, matcher, opener, now_us, resend_unknown=resend_unknown)
     with ending(tape, journal, unless=(Stopped,)):
+        begin(tape, task, policy, after=len(run.events))
         returned = call_agent(agent, mode, run.run_id, task)
         if mode.stopped is not None:  # the agent has caught it
             raise mode.stopped
@@ -67,10 +70,10 @@ def restart(agent: Agent, run: RecordedRun, sink: Sink, recording: Recording) ->
     Effects keep their keys: a service that honours them does nothing twice.
     """
     _check_open(run)
-    journal = recording.journal(run.run_id)
-    kept = journal.read(TASK) if journal is not None else None
-    task, attempt = run.task if kept is None else kept, run.attempt + 1
-    with recording.run(task, sink, run_id=run.run_id, attempt=attempt) as world:
+    task = _task(run, recording.journal(run.run_id))
+    if _holds_mask(task, recording.redactor.masks):
+        raise _withheld(Place(0, "task", ""), "the task")
+    with recording.run(task, sink, run_id=run.run_id, attempt=run.attempt + 1) as world:
         return call_agent(agent, world.mode, run.run_id, task)
 
 
@@ -161,9 +164,7 @@ class Resuming(Live):
             return usable(found, place, self._now_us)
         if found is not None:
             return self._again(found, call, place, look_up)
-        request, is_left = self._opener.open(call.request)
-        _check_whole(call, place, is_left)
-        return super().begin(replace(call, request=request), look_up)
+        return super().begin(replace(call, request=self._raw(call, place)), look_up)
 
     def end(self, call: Call, answer: Answer) -> Answer:
         """As live; what came back is known from now on."""
@@ -199,12 +200,8 @@ class Resuming(Live):
         self, found: RecordedCall, call: Call, place: Place, look_up: LookUp | None
     ) -> Answer | Call:
         """The call whose answer nobody saved."""
-        raw = self.journal.read(found.call_id) if self.journal is not None else None
-        if raw is None:
-            raw, is_left = self._opener.open(call.request)
-            _check_whole(call, place, is_left)
-        self._opener.learn(raw)
-        again = replace(call, request=raw, call_id=found.call_id, key=found.key)
+        again = replace(call, call_id=found.call_id, key=found.key)
+        again = replace(again, request=self._raw(again, place))
         if call.boundary == "effect" and not (call.honours_key or self._resends):
             if look_up is None:
                 raise UnknownEffect(
@@ -217,6 +214,23 @@ class Resuming(Live):
                 return self.end(again, Answer({"content": known, "status": "ok"}))
         return again
 
+    def _raw(self, call: Call, place: Place) -> Any:
+        """The request with its values: from the journal where the process died with the call open,
+        else as far as its masks can be opened; raises Withheld where that is too little."""
+        kept = self.journal.read(call.call_id) if self.journal is not None else None
+        if kept is not None and self._is_same(call.request, kept):
+            self._opener.learn(kept)
+            return kept
+        request, is_left = self._opener.open(call.request)
+        if is_left and call.boundary in ("tool", "effect"):
+            raise _withheld(place, "an argument")
+        return request
+
+    def _is_same(self, asked: Any, kept: Any) -> bool:
+        """Whether what the journal kept is what is asked now."""
+        one, other = self.tape.masked(asked), self.tape.masked(kept)
+        return first_difference(one, other, kept, self._texts) is None
+
 
 def _check_open(run: RecordedRun) -> None:
     if run.status:
@@ -227,19 +241,28 @@ def _check_open(run: RecordedRun) -> None:
         )
 
 
-def _task(run: RecordedRun, journal: Journal | None, opener: Opener) -> Any:
+def _task(run: RecordedRun, journal: Journal | None) -> Any:
     """The task as it was given; masked where no journal has it."""
     task = journal.read(TASK) if journal is not None else None
-    if task is None:
-        return run.task
-    opener.learn(task)
-    return task
+    if task is None and not any(event.kind == "task.captured" for event in run.events):
+        raise _withheld(Place(0, "task", ""), "the task")
+    return run.task if task is None else task
 
 
-def _check_whole(call: Call, place: Place, is_left: bool) -> None:
-    if is_left and call.boundary in ("tool", "effect"):
-        raise Withheld(
-            place,
-            "value withheld: an argument was masked, and no journal has it",
-            hint="the journal of open steps lies beside the agent, and for a day at most",
-        )
+def _holds_mask(value: Any, masks: Masks) -> bool:
+    match value:
+        case str():
+            return bool(masks.spans(value))
+        case dict():
+            return any(_holds_mask(inner, masks) for inner in value.values())
+        case list():
+            return any(_holds_mask(inner, masks) for inner in value)
+    return False
+
+
+def _withheld(place: Place, what: str) -> Withheld:
+    return Withheld(
+        place,
+        f"value withheld: {what} was masked, and no journal has it",
+        hint="the journal of open steps lies beside the agent, and for a day at most",
+    )

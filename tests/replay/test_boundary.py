@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from replay_samples import KEYS, bodies, recording
 
-from pipeline.emitter import AsyncWorld, CallFailed, Spool, World
+from pipeline.emitter import AsyncWorld, CallFailed, Spool, SpoolFull, World
 from pipeline.emitter.journal import TASK, Journal
 from pipeline.emitter.spool import read_spool
 from pipeline.replay.session import Kept
@@ -89,6 +90,53 @@ def test_an_effect_waits_until_its_intent_is_durable() -> None:
         assert sink.synced == len(sink.events)
 
     run(lambda world: world.effect("send", {}, send), sink)
+
+
+def test_what_a_model_is_asked_is_recorded_as_it_was_asked_while_it_answers() -> None:
+    class Held(Kept):
+        """Takes nothing while it is held."""
+
+        free = threading.Event()
+
+        def emit(self, event: RunEvent, /) -> None:
+            assert event.kind != "model.requested" or self.free.wait(60)
+            super().emit(event)
+
+    sink, request = Held(), {"messages": [{"role": "user", "content": ADDRESS}]}
+
+    def ask(asked: Any) -> Any:
+        assert sink.events[-1].kind == "tool.responded"
+        request["messages"].clear()
+        sink.free.set()
+        return {"message": {"content": "ok"}}
+
+    def agent(world: World) -> None:
+        def look(asked: Any) -> None:
+            assert sink.events[-1].kind == "tool.requested"
+
+        world.tool("look", {}, look)
+        world.model("m", request, ask)
+        world.tool("look", {}, look)
+
+    run(agent, sink)
+    (asked,) = [event for event in sink.events if event.kind == "model.requested"]
+    assert len(json.loads(asked.body)["messages"]) == 1 and "[EMAIL:" in asked.body
+    assert [event.sequence for event in sink.events] == list(range(len(sink.events)))
+    times = [event.occurred_at for event in sink.events]
+    assert times == sorted(times)
+
+
+def test_an_event_that_found_no_room_while_a_model_answered_raises_then() -> None:
+    class Full(Kept):
+        def emit(self, event: RunEvent, /) -> None:
+            if event.kind == "model.requested":
+                raise SpoolFull("full", code="spool-full")
+            super().emit(event)
+
+    kept = Full()
+    with pytest.raises(SpoolFull):
+        run(lambda world: world.model("m", {}, lambda asked: {"message": "ok"}), kept)
+    assert "model.responded" not in [event.kind for event in kept.events]
 
 
 def test_a_failed_call_raises_one_error_in_every_mode_and_is_recorded() -> None:

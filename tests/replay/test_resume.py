@@ -1,5 +1,6 @@
 """Resuming: nothing is done twice, nothing goes to a mask, every prefix leads to the same."""
 
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -117,11 +118,11 @@ def test_a_run_that_was_resumed_is_the_one_that_was_never_interrupted(
 
 
 @settings(max_examples=40)
-@given(cut=st.integers(min_value=4))
+@given(cut=st.integers(min_value=0))
 def test_resuming_from_any_prefix_gives_the_uninterrupted_run(
     cut: int, uninterrupted: list[RunEvent], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    cut = 4 + cut % (len(uninterrupted) - 5)
+    cut = 1 + cut % (len(uninterrupted) - 2)
     journals, shop = tmp_path_factory.mktemp("journals"), Shop()
     journal = Journal(journals, KEYS, "run-1")
     journal.put("task", TASK)
@@ -133,28 +134,98 @@ def test_resuming_from_any_prefix_gives_the_uninterrupted_run(
     assert shop.calls["send"] == 2 - saved["send"]
 
 
-@settings(max_examples=25)
-@given(deaths=st.lists(st.integers(1, 6), max_size=3))
-def test_no_effect_takes_place_twice_under_one_key(
-    deaths: list[int], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """However often the run dies, and wherever."""
-    journals, shop, kept = tmp_path_factory.mktemp("journals"), Shop(), Kept()
-    lives = [*deaths, 0]
-    for number, dies_at in enumerate(lives):
-        shop._dies_at, shop._made = dies_at, 0
+class Fuse:
+    """Burns down by one at every moment in which a process may die; then nothing goes on."""
+
+    def __init__(self, moments: int) -> None:
+        self.left = moments
+
+    def burn(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Dies
+
+
+class Mortal(Kept):
+    """A sink in which the process dies before or after it has taken an event."""
+
+    def __init__(self, events: list[RunEvent], fuse: Fuse) -> None:
+        self.events, self._fuse = events, fuse
+
+    def emit(self, event: RunEvent, /) -> None:
+        self._fuse.burn()
+        super().emit(event)
+        self._fuse.burn()
+
+
+class Fused(Shop):
+    """Services in which it dies before or after they have done what they were asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fuse = Fuse(0)
+
+    def call(self, name: str, answer: Any) -> Any:
+        self.fuse.burn()
+        super().call(name, answer)
+        self.fuse.burn()
+        return answer
+
+    def send(self, arguments: Any, key: str) -> Any:
+        self.fuse.burn()
+        return super().send(arguments, key)
+
+
+def lives(shop: Fused, journals: Path, *moments: int) -> list[RunEvent]:
+    """What a run recorded that died after so many moments of each life, and then went on."""
+    events: list[RunEvent] = []
+    for left in (*moments, 10**6):
+        shop.fuse = Fuse(left)
+        sink = Mortal(events, shop.fuse)
         try:
-            if number == 0:
-                with recording(journals).run(TASK, kept, run_id="run-1") as world:
+            if not events:
+                with recording(journals).run(TASK, sink, run_id="run-1") as world:
                     agent_of(shop)(world, TASK)
             else:
-                resume(agent_of(shop), recorded_run(kept.events), kept, recording(journals), RULES)
+                resume(agent_of(shop), recorded_run(events), sink, recording(journals), RULES)
         except Dies:
-            continue
-        break
+            if events and events[-1].kind != "run.finished":
+                continue
+        if events:
+            break
+    return events
+
+
+def check(shop: Fused, events: list[RunEvent], uninterrupted: list[RunEvent]) -> None:
+    """That nothing took place twice, and the record tells the run that was never interrupted."""
     keys = Counter(key for _, key in shop.sent)
     assert len(keys) == 2 and set(keys.values()) == {1}
-    assert [event.sequence for event in kept.events] == list(range(len(kept.events)))
+    assert {arguments["to"] for arguments, _ in shop.sent} == {ADDRESS}
+    assert told(events) == told(uninterrupted)
+
+
+def test_no_effect_takes_place_twice_under_one_key_whenever_the_process_dies(
+    uninterrupted: list[RunEvent], tmp_path: Path
+) -> None:
+    """Every moment, one after the other, until one comes too late."""
+    for moment in itertools.count():
+        shop = Fused()
+        events = lives(shop, tmp_path / str(moment), moment)
+        check(shop, events, uninterrupted)
+        if 0 <= shop.fuse.left < 1_000:  # the first life has not died
+            break
+    assert moment > 2 * len(uninterrupted)
+
+
+@settings(max_examples=15)
+@given(moments=st.lists(st.integers(1, 60), min_size=2, max_size=4))
+def test_nor_however_often_it_dies(
+    moments: list[int],
+    uninterrupted: list[RunEvent],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    shop = Fused()
+    check(shop, lives(shop, tmp_path_factory.mktemp("journals"), *moments), uninterrupted)
 
 
 def test_a_restart_keeps_the_keys_of_its_effects(tmp_path: Path) -> None:
@@ -199,6 +270,34 @@ def test_without_a_journal_a_masked_value_is_withheld() -> None:
             second_life(events, shop)
         assert caught.value.code == "withheld"
         assert ADDRESS not in json.dumps([str(caught.value), shop.calls])
+
+
+def test_without_a_journal_a_masked_task_is_not_begun_again() -> None:
+    events = first_life(Shop(1))
+    shop = Shop()
+    with pytest.raises(PipelineError) as caught:
+        restart(agent_of(shop), recorded_run(events), Kept(), recording())
+    assert caught.value.code == "withheld" and not shop.calls
+    with pytest.raises(PipelineError) as caught:
+        second_life(events[:1], shop)
+    assert caught.value.code == "withheld" and not shop.calls
+
+
+def test_a_step_whose_intent_was_not_saved_any_more_has_its_values(tmp_path: Path) -> None:
+    def agent(world: World, task: Any) -> Any:
+        found = world.tool("who", {}, lambda asked: ADDRESS)
+        return world.tool("look", {"at": found}, lambda asked: asked["at"])
+
+    events: list[RunEvent] = []
+    with (
+        pytest.raises(Dies),
+        recording(tmp_path).run(None, Mortal(events, Fuse(12)), run_id="run-1") as world,
+    ):
+        agent(world, None)
+    assert events[-1].kind == "tool.responded" and ADDRESS not in repr(events)
+    # Its last answer is masked, so that only the journal has what was asked.
+    returned = resume(agent, recorded_run(events), Kept(), recording(tmp_path), RULES)
+    assert returned == ADDRESS
 
 
 def test_a_run_that_has_ended_is_not_resumed(uninterrupted: list[RunEvent]) -> None:
