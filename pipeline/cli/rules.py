@@ -173,10 +173,22 @@ def try_out(rules: Source = None, over: Over = None, as_json: AsJson = False) ->
 def diff(
     old: Annotated[str, typer.Argument(help="A file or directory of rules; `default`: built in.")],
     new: Annotated[str, typer.Argument(help="The same.")],
-    over: Over = None,
+    over: Annotated[
+        list[str] | None, typer.Option("--over", help="A file of lines, or a lake; repeatable.")
+    ] = None,
+    keys: Annotated[
+        Path | None, typer.Option(envvar="REDACTORY_KEYS", help="Key ring of a lake (yours).")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes for a lake (default: one per core).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two rulesets, also by what they do to lines; exit 1 if anything would newly leak."""
+    """Compare two rulesets, also by what they do to lines; exit 1 if anything would newly leak.
+
+    Over a lake, what is masked is judged by what its rows declare, and what stands in clear is
+    looked at: each difference counts as often as it is stored.
+    """
     from dataclasses import asdict
 
     import orjson
@@ -186,7 +198,11 @@ def diff(
     from redactors import load_ruleset
 
     before, after = (load_ruleset(None if p == "default" else Path(p)) for p in (old, new))
-    difference = compare(before, after, [*examples_of(before), *payloads_of(over or [])])
+    lakes = [each for each in over or () if "://" in each or Path(each).is_dir()]
+    files = [Path(each) for each in over or () if each not in lakes]
+    difference = compare(before, after, [*examples_of(before), *payloads_of(files)])
+    for lake in lakes:
+        _compare_over(lake, difference, before, after, keys, processes)
     if as_json:
         typer.echo(orjson.dumps(asdict(difference)).decode())
     else:
@@ -219,6 +235,26 @@ def import_(
         typer.echo(f"left out: {sentence}", err=True)
 
 
+def _compare_over(
+    lake: str,
+    difference: "Difference",
+    before: "Ruleset",
+    after: "Ruleset",
+    keys: Path | None,
+    processes: int | None,
+) -> None:
+    import os
+
+    from pipeline.lake.showing import progress_bar
+    from pipeline.review.diff_lake import compare_over_lake, question
+    from redactors.keys import default_key_file
+
+    ring = keys or default_key_file()
+    asked = question(lake, before, after, ring if keys or ring.exists() else None)
+    with progress_bar("comparing files") as progress:
+        compare_over_lake(difference, asked, processes or os.cpu_count() or 1, progress)
+
+
 def _print_difference(difference: "Difference") -> None:
     for word, names in (("added", difference.added), ("removed", difference.removed)):
         for name in names:
@@ -229,7 +265,8 @@ def _print_difference(difference: "Difference") -> None:
         typer.echo(f"{sort.replace('_', ' ')}: {count}")
         for sample in difference.samples.get(sort, ()):
             how = f"{sample.before or 'as it is'} → {sample.after or 'as it is'}"
-            typer.echo(f"  {sample.place}: {sample.length} characters, {how}")
+            length = "masked" if sample.length is None else f"{sample.length} characters"
+            typer.echo(f"  {sample.place}: {length}, {how}")
 
 
 def _rows(ruleset: "Ruleset") -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from pipeline.errors import LakeError, LostPartition, UsageError
 from pipeline.lake.commits import system_clock_us
-from pipeline.lake.layout import RULESETS, Bucket, new_claim, parse_bucket
+from pipeline.lake.layout import LOG, Bucket, new_claim, parse_bucket
 from pipeline.lake.live import read_lake
 from pipeline.lake.parquet import from_parquet
 from pipeline.lake.removal import Flags, Going, Keep, Remover
@@ -140,7 +140,7 @@ class Eraser:
         """How the lake may name the subjects, by every ruleset that its log has kept."""
         if not any(subjects):
             raise UsageError("no subject was given", code="usage", hint="--subject NAME")
-        kept = [self.store.get(item.key) for item in self.store.walk(RULESETS)]
+        kept = [self.store.get(item.key) for item in self.store.walk(f"{LOG}/rulesets")]
         return name_subject(subjects, map(parse_document, kept), self.keys)
 
     def _buckets(self) -> list[Bucket]:

@@ -16,15 +16,19 @@ from redactors.edits import Edit
 MAX_SAMPLES: Final = 5
 """Samples that are kept of each sort of difference."""
 
-Sort = Literal["newly_masked", "no_longer_masked", "masked_differently", "unexaminable"]
+Sort = Literal[
+    "newly_masked", "no_longer_masked", "masked_differently", "cannot_tell", "unexaminable"
+]
+"""`cannot_tell` is said of stored masks alone: their rule looks for something else now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A value that is treated otherwise: `before` and `after` say how, as `rule: mask`."""
+    """A value that is treated otherwise: `before` and `after` say how, as `rule: mask`; of what is
+    masked already nobody knows the length."""
 
     place: str
-    length: int
+    length: int | None
     before: str
     after: str
 
@@ -41,6 +45,7 @@ class Difference:
             "newly_masked": 0,
             "no_longer_masked": 0,
             "masked_differently": 0,
+            "cannot_tell": 0,
             "unexaminable": 0,
         }
     )
@@ -51,12 +56,20 @@ class Difference:
         """Whether anything that the old rules mask is not masked by the new ones."""
         return self.counts["no_longer_masked"] > 0
 
-    def note(self, sort: Sort, sample: Sample) -> None:
+    def note(self, sort: Sort, sample: Sample, count: int = 1) -> None:
         """Counts a difference, and keeps the first few."""
-        self.counts[sort] += 1
+        self.counts[sort] += count
         kept = self.samples.setdefault(sort, [])
         if len(kept) < MAX_SAMPLES:
             kept.append(sample)
+
+    def add(self, other: "Difference") -> None:
+        """Takes over what was noted elsewhere."""
+        for sort, count in other.counts.items():
+            self.counts[sort] += count
+            kept = self.samples.get(sort, []) + other.samples.get(sort, [])
+            if kept:
+                self.samples[sort] = kept[:MAX_SAMPLES]
 
 
 def compare(old: Ruleset, new: Ruleset, payloads: Iterable[Payload]) -> Difference:
@@ -72,7 +85,7 @@ def compare(old: Ruleset, new: Ruleset, payloads: Iterable[Payload]) -> Differen
         },
     )
     keys = KeyRing("diff", {"diff": os.urandom(32)})
-    editors = _Editor(old, keys), _Editor(new, keys)
+    editors = Editor(old, keys), Editor(new, keys)
     for payload in payloads:
         try:
             was, now = (editor.edits(payload) for editor in editors)
@@ -81,12 +94,14 @@ def compare(old: Ruleset, new: Ruleset, payloads: Iterable[Payload]) -> Differen
                 "unexaminable", Sample(payload.place, len(payload.text), "", str(error))
             )
             continue
-        for sort, sample in _differences(payload, was, now):
+        for sort, sample in differences(payload, was, now):
             difference.note(sort, sample)
     return difference
 
 
-class _Editor(Redactor):
+class Editor(Redactor):
+    """A redactor that says what it would change."""
+
     def edits(self, payload: Payload) -> list[Edit]:
         """What is changed in a payload, as edits of it, in order and disjoint."""
         examination = self._examination(None)
@@ -106,9 +121,10 @@ def _declared(ruleset: Ruleset) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _differences(
+def differences(
     payload: Payload, was: Sequence[Edit], now: Sequence[Edit]
 ) -> Iterator[tuple[Sort, Sample]]:
+    """What becomes otherwise of a payload that two editors would change so."""
     for edit in was:
         over = [each for each in now if each.start < edit.end and edit.start < each.end]
         sample = Sample(payload.place, edit.end - edit.start, _said([edit]), _said(over))

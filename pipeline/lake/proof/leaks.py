@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from pipeline.errors import LakeError
-from pipeline.lake.documents import load_ruleset_document
-from pipeline.lake.layout import RULESETS
+from pipeline.lake.documents import load_ruleset_document, stored_rulesets
 from pipeline.lake.store import Store
 from redactors import KeyRing, Redactor, RedactorsError, Ruleset, parse_document, ruleset_digest
 from redactors.engine import labels_of
@@ -60,8 +59,7 @@ class LeakCheck:
         """The labels of masks that other rulesets of this lake may have left in a row that was
         masked again: those that it declares; a record does not tell, so that it may be any."""
         if self._kept is None:
-            kept = (item.key.rpartition("/")[2] for item in self._store.walk(RULESETS))
-            found = (self._ruleset(digest) for digest in kept)
+            found = [self._ruleset(digest) for digest in stored_rulesets(self._store)]
             self._kept = frozenset(label for each in found if each for label in labels_of(each))
         if "body" not in row:
             return self._kept

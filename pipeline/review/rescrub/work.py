@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from pipeline.errors import LakeError
 from pipeline.lake.contents import Flags
+from pipeline.lake.documents import load_ruleset_document, stored_rulesets
 from pipeline.lake.entries import FileEntry
-from pipeline.lake.layout import RULESETS, Bucket, parse_bucket
+from pipeline.lake.layout import Bucket, parse_bucket
 from pipeline.lake.live import read_lake
 from pipeline.lake.parquet import from_parquet
 from pipeline.lake.query import query
@@ -38,7 +39,7 @@ class Work:
         self, store: Store, ruleset: Ruleset, keys: KeyRing, where: str | None, progress: Progress
     ) -> None:
         self.store, self._keys, self._progress = store, keys, progress
-        kept = [store.get(item.key) for item in store.walk(RULESETS)]
+        kept = [load_ruleset_document(store, digest) for digest in stored_rulesets(store)]
         labels = {label for document in kept for label in labels_of(parse_document(document))}
         self.redactor = Redactor(ruleset, keys, labels=labels)
         self._runs = _runs_where(store, where)
