@@ -1,15 +1,19 @@
-"""Recorded runs of real agents, ingested and masked, replayed by a policy that asks unmasked."""
+"""Recorded runs of real agents, ingested and masked, replayed by a policy that asks unmasked.
+
+The policy's tools are those of a server that listens: whatever was called live would be seen there.
+"""
 
 import json
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from demo_lake import ingest_events
-from replay_samples import KEYS, NOW_US, RULES, refuse
+from fake_providers import Provider, provider
+from replay_samples import KEYS, NOW_US, RULES, recording
 
 from pipeline.emitter import CallFailed, MatchingPolicy, World
 from pipeline.emitter.ids import system_clock
@@ -18,7 +22,7 @@ from pipeline.records.access import Opener
 from pipeline.replay.archive import LakeArchive
 from pipeline.replay.difference import first_difference
 from pipeline.replay.record import RecordedRun, recorded_run
-from pipeline.replay.session import Player, Replayed, compared
+from pipeline.replay.session import Kept, Player, Replayed, compared
 from schemas import RunEvent
 
 RUNS = 6
@@ -42,8 +46,26 @@ def raw_runs(shared: Path, name: str, limit: int | None) -> Iterator[list[RunEve
     yield from with_calls[:limit]
 
 
-def scripted(raw: RecordedRun) -> Any:
-    """A policy that asks for what the source did, unmasked, and expects what it got."""
+Tool = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Provider]:
+    with provider() as running:
+        yield running
+
+
+def tool_of(server: Provider) -> Tool:
+    """Calls the server with the arguments of a tool, or of an effect and its key."""
+
+    def call(arguments: Any, key: str = "") -> Any:
+        return httpx.post(f"{server.url}/tool", json={"arguments": arguments, "key": key}).json()
+
+    return call
+
+
+def scripted(raw: RecordedRun, tool: Tool) -> Any:
+    """A policy that asks for what the source did, unmasked, and gives what it got."""
 
     def agent(world: World, task: Any) -> list[Any]:
         given = []
@@ -51,9 +73,9 @@ def scripted(raw: RecordedRun) -> Any:
             arguments = call.request["arguments"]
             try:
                 if call.boundary == "effect":
-                    given.append(world.effect(call.name, arguments, refuse))
+                    given.append(world.effect(call.name, arguments, tool))
                 else:
-                    given.append(world.tool(call.name, arguments, refuse))
+                    given.append(world.tool(call.name, arguments, tool))
             except CallFailed as failed:
                 given.append(failed.message)
         return given
@@ -64,7 +86,8 @@ def scripted(raw: RecordedRun) -> Any:
 class Sample:
     """One run of a source, raw and as a lake holds it."""
 
-    def __init__(self, events: list[RunEvent], archive: LakeArchive) -> None:
+    def __init__(self, events: list[RunEvent], archive: LakeArchive, server: Provider) -> None:
+        self._server = server
         self.raw = recorded_run(events)
         self.run = archive.run(events[0].run_id)
         # A call that nobody answered ends a transcript: nobody can replay it further.
@@ -74,25 +97,46 @@ class Sample:
         self.raw.calls = [call for call in self.raw.calls if call.call_id in kept]
         self.run.calls = answered
 
+    @property
+    def policy(self) -> Any:
+        return scripted(self.raw, tool_of(self._server))
+
     def replay(self, calls: list[Any] | None = None) -> Replayed:
         run = replace(self.run, calls=list(self.run.calls if calls is None else calls))
-        done = Player(RULES, MatchingPolicy(), NOW_US - 10**15).recorded(run, scripted(self.raw))
+        called = len(self._server.paths)
+        done = Player(RULES, MatchingPolicy(), NOW_US - 10**15).recorded(run, self.policy)
+        assert len(self._server.paths) == called, "a replay has called a tool"
         return compared(run, done, RULES.texts(run, by_label=False))
 
 
-def samples(shared: Path, folder: Path, name: str, limit: int | None) -> list[Sample]:
+def samples(
+    shared: Path, folder: Path, name: str, limit: int | None, server: Provider
+) -> list[Sample]:
     runs = list(raw_runs(shared, name, limit))
     events = [event for run in runs for event in run]
     lake = ingest_events(folder / name, events, system_clock(), keys=KEYS)
     opener = Opener(lake, "test", "replay", None, system_clock, KEYS)
-    return [Sample(run, LakeArchive(opener)) for run in runs]
+    return [Sample(run, LakeArchive(opener), server) for run in runs]
 
 
 @pytest.fixture(scope="module", params=list(SOURCES))
 def some(
-    request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    shared: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    server: Provider,
 ) -> list[Sample]:
-    return samples(shared, tmp_path_factory.mktemp("lakes"), request.param, RUNS)
+    return samples(shared, tmp_path_factory.mktemp("lakes"), request.param, RUNS, server)
+
+
+def test_live_the_policy_calls_the_server_for_each_of_its_calls(
+    some: list[Sample], server: Provider
+) -> None:
+    """Else a server that hears nothing would show nothing."""
+    sample, called = some[0], len(server.paths)
+    with recording().run(None, Kept(), run_id="live-1") as world:
+        sample.policy(world, None)
+    assert len(server.paths) - called == len(sample.raw.calls) > 0
 
 
 def test_unmasked_requests_reproduce_the_recorded_sequence(some: list[Sample]) -> None:
@@ -109,17 +153,13 @@ def test_unmasked_requests_reproduce_the_recorded_sequence(some: list[Sample]) -
 def test_with_one_fixture_removed_a_replay_stops_there_and_nobody_is_called(
     some: list[Sample],
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(0)
-        for sample in some:
-            at = sample.calls // 2
-            done = sample.replay([*sample.run.calls[:at], *sample.run.calls[at + 1 :]])
-            assert done.outcome in ("missing", "diverged") and done.stopped is not None
-            assert done.stopped["name"] == sample.run.calls[at].name
-            answers = [e for e in done.events if e.kind in ("tool.responded", "effect.completed")]
-            assert len(answers) == at
-        with pytest.raises(BlockingIOError):
-            server.accept()
+    for sample in some:
+        at = sample.calls // 2
+        done = sample.replay([*sample.run.calls[:at], *sample.run.calls[at + 1 :]])
+        assert done.outcome in ("missing", "diverged") and done.stopped is not None
+        assert done.stopped["name"] == sample.run.calls[at].name
+        answers = [e for e in done.events if e.kind in ("tool.responded", "effect.completed")]
+        assert len(answers) == at
 
 
 def test_with_one_request_altered_the_divergence_names_the_place(some: list[Sample]) -> None:
@@ -136,7 +176,7 @@ def test_with_one_request_altered_the_divergence_names_the_place(some: list[Samp
         assert (done.stopped["name"], done.stopped["path"]) == (call.name, path)
 
 
-def test_with_one_answer_altered_the_difference_names_the_place(some: list[Sample]) -> None:
+def test_with_one_answer_altered_the_replays_difference_names_the_place(some: list[Sample]) -> None:
     for sample in some:
         at = sample.calls // 2
         call = sample.run.calls[at]
@@ -144,7 +184,7 @@ def test_with_one_answer_altered_the_difference_names_the_place(some: list[Sampl
         body = {**call.answer.body, "content": "altered"}
         calls = list(sample.run.calls)
         calls[at] = replace(call, answer=replace(call.answer, body=body))
-        altered = replace(sample.run, calls=calls)
+        altered = replace(sample.run, calls=sample.replay(calls).run.calls)
         texts = RULES.texts(sample.run, by_label=False)
         found = first_difference(sample.run, altered, texts)
         assert found is not None
@@ -153,9 +193,11 @@ def test_with_one_answer_altered_the_difference_names_the_place(some: list[Sampl
         assert found.kind == "environment"
 
 
-def test_the_lake_holds_masks_where_the_policy_asks_unmasked(shared: Path, tmp_path: Path) -> None:
+def test_the_lake_holds_masks_where_the_policy_asks_unmasked(
+    shared: Path, tmp_path: Path, server: Provider
+) -> None:
     """Else the tests above would show nothing."""
-    found = samples(shared, tmp_path, "tau-bench", RUNS)
+    found = samples(shared, tmp_path, "tau-bench", RUNS, server)
     masked = sum("[" in json.dumps(call.request) for s in found for call in s.run.calls)
     differing = sum(
         json.dumps(a.request) != json.dumps(b.request)
@@ -167,6 +209,8 @@ def test_the_lake_holds_masks_where_the_policy_asks_unmasked(shared: Path, tmp_p
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", list(SOURCES))
-def test_every_recorded_run_is_reproduced(name: str, shared: Path, tmp_path: Path) -> None:
-    for sample in samples(shared, tmp_path, name, None):
+def test_every_recorded_run_is_reproduced(
+    name: str, shared: Path, tmp_path: Path, server: Provider
+) -> None:
+    for sample in samples(shared, tmp_path, name, None, server):
         assert sample.replay().outcome == "same", sample.run.run_id
