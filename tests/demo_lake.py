@@ -12,7 +12,7 @@ from pipeline.lake.live import Lake, read_lake
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.store import Store
 from pipeline.masking import Coordinates, Masker, Message
-from pipeline.retention.policy import load_policy
+from pipeline.retention.policy import Policy, load_policy
 from pipeline.state.chain import read_chain
 from pipeline.state.memories import Memories
 from pipeline.state.open_runs import memory_entries
@@ -33,18 +33,22 @@ def ingest_events(
     restarts: bool = False,
     idle: bool = False,
     ruleset: Ruleset | None = None,
+    policy: Policy | None = None,
+    topic: str = "demo",
 ) -> Lake:
-    """Masks, assembles and commits events as an ingest does; one partition of topic `demo`.
+    """Masks, assembles and commits events as an ingest does; one partition of `topic`.
 
     With `restarts` each slice is read by a process that knows nothing but the lake; with `idle`
-    nothing comes any more until all time-outs are over.  `ruleset` None: the built-in one.
+    nothing comes any more until all time-outs are over.  `ruleset` and `policy` None: the
+    built-in ones.
     """
     store = Store.open(folder, create=True)
-    ruleset, policy, keys = ruleset or load_ruleset(), load_policy(), keys or KeyRing.generate()
+    ruleset, policy = ruleset or load_ruleset(), policy or load_policy()
+    keys = keys or KeyRing.generate()
     masker = Masker(Redactor(ruleset, keys), policy)
     store_policy(store, policy.digest, policy.document)
     store_ruleset(store, masker.redactor.digest, ruleset_document(ruleset))
-    memories, at = Memories(keys, {}), Coordinates("demo", 0)
+    memories, at = Memories(keys, {}), Coordinates(topic, 0)
     assembler = Assembler(store, TIMEOUT_US)
     committer = SliceCommitter(store, "c" * 32)
     starts = [*range(0, len(events), slice_records), *([len(events)] if idle else ())]
@@ -52,14 +56,14 @@ def ingest_events(
         if start == len(events):
             now_us += TIMEOUT_US
         if restarts:
-            memories, assembler = _memories(store, keys), Assembler(store, TIMEOUT_US)
+            memories, assembler = _memories(store, topic, keys), Assembler(store, TIMEOUT_US)
         builder = SliceBuilder(start, now_us, 0.0, memories)
         for offset, event in enumerate(events[start : start + slice_records], start=start):
             value = encode(event)
             raw = Message(offset, now_us, event.run_id.encode(), value)
             builder.add(offset, len(value), masker.mask(raw, at, now_us, memories))
         masked = builder.finish(
-            "demo",
+            topic,
             "id",
             0,
             ruleset=masker.redactor.digest,
@@ -74,10 +78,10 @@ def ingest_events(
     return read_lake(store)
 
 
-def _memories(store: Store, keys: KeyRing) -> Memories:
-    last = PartitionLog(store, "demo", 0).position().last_commit
+def _memories(store: Store, topic: str, keys: KeyRing) -> Memories:
+    last = PartitionLog(store, topic, 0).position().last_commit
     digest = last.state_digest if last else None
-    return Memories(keys, memory_entries(read_chain(store, "demo", 0, digest)))
+    return Memories(keys, memory_entries(read_chain(store, topic, 0, digest)))
 
 
 def demo_lake(folder: Path, now_us: int, runs: int = 21) -> Lake:

@@ -48,6 +48,7 @@ def resume(
     Prints what the agent returns, as JSON. A run whose events lie in a lake is resumed only if the
     lake has all that the topic has.
     """
+    from pipeline.errors import UsageError
     from pipeline.kafka import end_of_partition
     from pipeline.replay.opening import Source
     from pipeline.replay.using import Resumption, resume_from_lake, resume_from_spool
@@ -55,17 +56,18 @@ def resume(
 
     wanted = Resumption(agent, spool, journals, tuple(import_path or ()), resend_unknown, restart)
     if lake:
+        if not bootstrap:
+            raise UsageError(
+                "only the topic can tell whether the lake lacks nothing of the run",
+                code="usage",
+                hint="give --bootstrap",
+            )
 
         def end_of(topic: str, partition: int) -> int:
             return end_of_partition(bootstrap, topic, partition, config)
 
         replayer = Source(lake, None, keys, rules, purpose, command="resume").replayer()
-        returned = resume_from_lake(
-            run_id,
-            wanted,
-            replayer,
-            lambda topic, number: end_of_partition(bootstrap, topic, number, config),
-        )
+        returned = resume_from_lake(run_id, wanted, replayer, end_of)
     else:
         ring, _ = load_or_create_keys(keys)
         returned = resume_from_spool(run_id, wanted, load_ruleset(rules), ring)
