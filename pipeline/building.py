@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from pipeline.lake.sealing import SEALED
 from pipeline.masking import DeadLetter, MaskedEvent, Refused
-from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader, Table
+from pipeline.shadow import distinct
+from pipeline.slices import Gap, MaskedSlice, Part, Shadowed, SliceHeader, Table
 from pipeline.state.memories import Memories
 from schemas.parquet import DEAD_LETTERS, EVENTS
 
@@ -33,6 +34,7 @@ class SliceBuilder:
         self._counts: Counter[str] = Counter()
         self._redactions: Counter[str] = Counter()
         self._codes: Counter[str] = Counter()
+        self._shadow: dict[str, list[str]] = defaultdict(list)
         self._gaps: list[Gap] = []
         self._sealed: set[str] = set()
 
@@ -43,10 +45,12 @@ class SliceBuilder:
         self.records += 1
         self.size_bytes += size_bytes
         match result:
-            case MaskedEvent(placement, row, redactions):
+            case MaskedEvent(placement, row, redactions, shadowed):
                 self._counts["events"] += 1
                 for redaction in redactions:
                     self._redactions[redaction.rule] += 1
+                for hit in shadowed:
+                    self._shadow[hit.rule].append(hit.sample)
                 self._rows["events", placement.retention_class, placement.expires].append(row)
                 if placement.sealed:
                     self._sealed.add(placement.retention_class)
@@ -92,6 +96,10 @@ class SliceBuilder:
             counts=counts,
             redactions=dict(sorted(self._redactions.items())),
             dead_letter_codes=dict(sorted(self._codes.items())),
+            shadow={
+                rule: Shadowed(len(samples), distinct(samples))
+                for rule, samples in sorted(self._shadow.items())
+            },
             gaps=tuple(self._gaps),
         )
         parts = parts_of(self._rows, self._sealed)

@@ -9,10 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 from apache_beam.coders import Coder, registry
+from pydantic import TypeAdapter
 
 from pipeline.lake.commits import WrittenSlice
 from pipeline.lake.entries import Commit, decode, encode
-from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader, StateChange
+from pipeline.slices import MaskedSlice, Part, SliceHeader, StateChange
+
+_HEADER = TypeAdapter(SliceHeader)
 
 
 class MaskedSliceCoder(Coder):  # type: ignore[misc]
@@ -60,8 +63,7 @@ def _part_to_ipc(part: Part) -> bytes:
 
 
 def _header(fields: dict[str, Any]) -> SliceHeader:
-    gaps = tuple(Gap(**gap) for gap in fields.pop("gaps"))
-    return SliceHeader(**fields, gaps=gaps)
+    return _HEADER.validate_python(fields)
 
 
 class WrittenSliceCoder(Coder):  # type: ignore[misc]

@@ -69,7 +69,7 @@ def text_at(value: Any, path: str, layers: tuple[str, ...]) -> str | None:
     """The string at a JSON pointer (RFC 6901); for layer "key" the last step's name."""
     if path and not path.startswith("/"):
         return None
-    steps = list(_steps(path))
+    steps = list(steps_of(path))
     for step in steps:
         if isinstance(value, dict) and step in value:
             value = value[step]
@@ -82,7 +82,8 @@ def text_at(value: Any, path: str, layers: tuple[str, ...]) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _steps(pointer: str) -> Iterator[str]:
+def steps_of(pointer: str) -> Iterator[str]:
+    """The names and numbers on the way that a JSON pointer says."""
     for step in pointer.split("/")[1:]:
         yield step.replace("~1", "/").replace("~0", "~")
 

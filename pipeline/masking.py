@@ -13,6 +13,7 @@ from typing import Any
 from pipeline.deadletters import NULL_KEY
 from pipeline.declared import carry_declared
 from pipeline.retention.policy import Placement, Policy
+from pipeline.shadow import Hit, Shadow
 from pipeline.state.memories import Memories
 from redactors import Redacted, Redaction, Redactor, Unexaminable
 from schemas import DecodeError, RunEvent, decode
@@ -43,11 +44,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class MaskedEvent:
-    """A row of `events`: every column by name."""
+    """A row of `events`: every column by name; and what rules in shadow would mask in it."""
 
     placement: Placement
     row: dict[str, Any]
     redactions: tuple[Redaction, ...]
+    shadowed: tuple[Hit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ _NO_DEAD_LETTER: dict[str, Any] = dict.fromkeys(DEAD_LETTERS.names)
 class Masker:
     """Masks the messages of one slice after another under one ruleset, key and policy."""
 
-    def __init__(self, redactor: Redactor, policy: Policy) -> None:
-        self.redactor, self.policy = redactor, policy
+    def __init__(self, redactor: Redactor, policy: Policy, shadow: Shadow | None = None) -> None:
+        self.redactor, self.policy, self._shadow = redactor, policy, shadow
         self._known_name = lru_cache(MAX_NAMES)(self._name)
 
     def mask(
@@ -158,7 +160,8 @@ class Masker:
             "deadline": placement.deadline_us,
             "retention_from": placement.counted_from,
         }
-        return MaskedEvent(placement, row, redactions)
+        shadowed = () if self._shadow is None else tuple(self._shadow.look(body.text))
+        return MaskedEvent(placement, row, redactions, shadowed)
 
     def _names(self, event: RunEvent) -> tuple[dict[str, str], list[Redaction]]:
         """The event's columns that hold names and ids; each may carry a secret all the same.

@@ -25,6 +25,7 @@ from pipeline.lake.store import Store
 from pipeline.masking import Masker
 from pipeline.reader import Clock, MaskedSlices
 from pipeline.retention.policy import Policy, load_policy, parse_policy
+from pipeline.shadow import Shadow, shadow_of
 from pipeline.state.chain import read_chain
 from pipeline.state.memories import Memories
 from pipeline.state.open_runs import memory_entries
@@ -65,6 +66,11 @@ class Rules:
     redactor: Redactor
     policy: Policy
     keys: KeyRing
+    shadow: Shadow | None
+
+    def masker(self) -> Masker:
+        """Masks under these rules."""
+        return Masker(self.redactor, self.policy, self.shadow)
 
 
 def open_rules(config: IngestConfig) -> Rules:
@@ -119,7 +125,7 @@ def _kept_rules(lake: str, digest: str, key_file: str | None, policy_file: str |
 
 def _rules(ruleset: Ruleset, key_file: str | None, policy_file: str | None) -> Rules:
     keys, policy = _keys_and_policy(key_file, policy_file)
-    return Rules(ruleset, Redactor(ruleset, keys), policy, keys)
+    return Rules(ruleset, Redactor(ruleset, keys), policy, keys, shadow_of(ruleset, keys))
 
 
 @cache
@@ -218,13 +224,13 @@ def rules_for_reading(config: IngestConfig, store: Store) -> Rules:
 
 def _masker_in_force(config: IngestConfig, store: Store, rules: Rules) -> Callable[[], Masker]:
     """Gives the masker to go on with: another one once this process was told of other rules."""
-    masker = Masker(rules.redactor, rules.policy)
+    masker = rules.masker()
 
     def in_force() -> Masker:
         nonlocal masker
         if SWITCH.ruleset not in (None, masker.redactor.digest):
             switched = rules_for_reading(replace(config, ruleset=SWITCH.ruleset), store)
-            masker = Masker(switched.redactor, switched.policy)
+            masker = switched.masker()
         return masker
 
     return in_force
@@ -242,11 +248,12 @@ def _masker_for(store: Store, rules: Rules) -> Callable[[Intent], Masker]:
                 hint="add the key to the ring, or give the slice up: redactory log supersede",
             )
         policy = parse_policy(load_policy_document(store, intent.policy))
-        redactor = rules.redactor
+        redactor, shadow = rules.redactor, rules.shadow
         if (intent.ruleset, intent.key_id) != (redactor.digest, redactor.key_id):
             ruleset = parse_document(load_ruleset_document(store, intent.ruleset))
-            redactor = Redactor(ruleset, rules.keys.with_current(intent.key_id))
-        return Masker(redactor, policy)
+            keys = rules.keys.with_current(intent.key_id)
+            redactor, shadow = Redactor(ruleset, keys), shadow_of(ruleset, keys)
+        return Masker(redactor, policy, shadow)
 
     return build
 

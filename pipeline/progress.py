@@ -86,6 +86,8 @@ def print_report(report: IngestReport, as_json: bool) -> None:
         table.add_row(name.replace("_", " "), f"{report.counts[name]:,}", style=None)
     for rule, count in report.redactions.most_common():
         table.add_row(f"redacted by {rule}", f"{count:,}")
+    for rule, count in report.shadow.most_common():
+        table.add_row(f"left by {rule} in shadow", f"{count:,}")
     for code, count in report.dead_letter_codes.most_common():
         table.add_row(f"dead letter: {code}", f"{count:,}")
     for partition, start, end, reason in report.gaps:

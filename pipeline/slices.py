@@ -29,13 +29,22 @@ GAP_REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Shadowed:
+    """What a rule in shadow would have masked: how often, and some of it as masked samples."""
+
+    count: int
+    samples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SliceHeader:
     """What a slice covers and what made it: enough to redo it exactly.
 
     Offsets `[start, end)` of one partition of the topic with Kafka's id `topic_id`; `now_us` is the
     one clock reading (epoch microseconds) that every row of the slice shares; `ruleset` and
     `policy` are digests of documents kept in the lake's log.  `counts` has messages, events,
-    dead_letters, refused and bytes; `redactions` counts by rule id, `dead_letter_codes` by code.
+    dead_letters, refused and bytes; `redactions` counts by rule id, `dead_letter_codes` by code;
+    `shadow` has what rules in shadow would have done, by rule id.
     """
 
     topic: str
@@ -50,6 +59,7 @@ class SliceHeader:
     counts: Mapping[str, int] = field(default_factory=dict)
     redactions: Mapping[str, int] = field(default_factory=dict)
     dead_letter_codes: Mapping[str, int] = field(default_factory=dict)
+    shadow: Mapping[str, Shadowed] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
 
 

@@ -33,15 +33,16 @@ _ALL = -1
 class IngestReport:
     """What one ingest has done so far.
 
-    `counts` has messages, events, dead_letters, refused, bytes, commits; `ends` the next offset by
-    partition; `waiting` what a worker waits for (None: it works).  `ruleset` is the digest of the
-    rules in force (None: each worker loads its own); `refused_rules` says why those that stand in
-    their place now are not.
+    `counts` has messages, events, dead_letters, refused, bytes, commits; `shadow` counts by rule
+    what those in shadow would have masked; `ends` has the next offset by partition; `waiting` what
+    a worker waits for (None: it works).  `ruleset` is the digest of the rules in force (None: each
+    worker loads its own); `refused_rules` says why those that stand in their place now are not.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     redactions: Counter[str] = field(default_factory=Counter)
     dead_letter_codes: Counter[str] = field(default_factory=Counter)
+    shadow: Counter[str] = field(default_factory=Counter)
     gaps: list[tuple[int, int, int, str]] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
     waiting: str | None = None
@@ -54,6 +55,7 @@ class IngestReport:
         self.counts.update(commit["counts"], commits=1)
         self.redactions.update(commit["redactions"])
         self.dead_letter_codes.update(commit["dead_letter_codes"])
+        self.shadow.update(commit["shadow"])
         self.ends[commit["partition"]] = commit["end"]
         self.gaps.extend((commit["partition"], *gap) for gap in commit["gaps"])
         self.waiting = None
@@ -64,6 +66,7 @@ class IngestReport:
             "counts": dict(self.counts),
             "redactions": dict(self.redactions),
             "dead_letter_codes": dict(self.dead_letter_codes),
+            "shadow": dict(self.shadow),
             "gaps": [
                 {"partition": partition, "start": start, "end": end, "reason": reason}
                 for partition, start, end, reason in self.gaps

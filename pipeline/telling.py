@@ -26,6 +26,7 @@ def tell_commit(commit: Commit) -> Commit:
         counts=dict(commit.counts),
         redactions=dict(commit.redactions),
         dead_letter_codes=dict(commit.dead_letter_codes),
+        shadow={rule: found.count for rule, found in commit.shadow.items()},
         gaps=[[gap.start, gap.end, gap.reason] for gap in commit.gaps],
     )
     return commit

@@ -20,7 +20,7 @@ from redactors.keys import KeyRing
 from redactors.loader import ruleset_digest
 from redactors.masks import ID_LABEL, Masks
 from redactors.memory import RunMemory
-from redactors.ruleset import Ruleset
+from redactors.ruleset import Mode, Ruleset
 from redactors.second_look import SecondLook
 from redactors.types import Redacted, Redaction
 
@@ -48,11 +48,15 @@ class Redactor:
         *,
         by: str = "pipeline",
         labels: Iterable[str] = (),
+        mode: Mode = "act",
     ) -> None:
-        """`labels` are those of other rulesets whose masks stand in what is redacted again."""
+        """`labels` are those of other rulesets whose masks stand in what is redacted again.
+
+        Only rules that are in `mode` are applied; the masks of all are recognised.
+        """
         self._keys, self._by = keys, by
         self._masks = masks_of(ruleset, keys, labels)
-        self._compiled = compile_ruleset(ruleset, self._masks)
+        self._compiled = compile_ruleset(ruleset.in_mode(mode), self._masks)
         self._second_look = SecondLook(self._compiled)
         self._lock = Lock()
         self.digest = ruleset_digest(ruleset)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from redactors.changes import Edited
-from redactors.compiled import Compiled, Matcher, Treatment
+from redactors.compiled import Compiled, Matcher
 from redactors.edits import Edit
 from redactors.engine import Redactor
 from redactors.examination import Examination
@@ -25,7 +25,7 @@ from redactors.validators.entropy import entropy_bits
 
 Verdict = Literal[
     "fired", "no-keyword", "excused", "nothing-in-group", "failed-validator", "low-entropy",
-    "allowed", "kept-by-scope", "kept-by-rule", "lost-overlap", "no-match",
+    "allowed", "kept-by-scope", "kept-by-rule", "lost-overlap", "shadow", "no-match",
 ]  # fmt: skip
 
 # A name that holds no digits is shown: it can hardly be the value somebody looks for.
@@ -76,10 +76,10 @@ class Explainer(Redactor):
 
     def __init__(self, ruleset: Ruleset, keys: KeyRing) -> None:
         super().__init__(ruleset, keys)
-        declared: tuple[Treatment, ...] = (*ruleset.rules, *ruleset.fields, *ruleset.recognizers)
-        self._ids = {each.id for each in declared}
+        self._ids = {each.id for each in ruleset.declared}
         self._log = _Log()
         self._finder = Finder(self._compiled, self._masks, RunMemory())
+        self._shadow = Redactor(ruleset, keys, mode="shadow") if ruleset.has_shadow else None
 
     def explain(self, payload: str, *, is_json: bool, only: str | None = None) -> list[Outcome]:
         """What became of each candidate rule in `payload`, those that fired first.
@@ -92,7 +92,7 @@ class Explainer(Redactor):
         self._log = _Log()
         self._compiled.roles.clear()
         redacted = self.redact_json(payload) if is_json else self.redact_text(payload)
-        outcomes = _counted(self._outcomes(redacted))
+        outcomes = _counted([*self._outcomes(redacted), *self._shadowed(redacted.text, is_json)])
         self._log = _Log()
         if only is None:
             return outcomes
@@ -114,6 +114,15 @@ class Explainer(Redactor):
         for found, findings in self._log.findings.values():
             self._note_refused(found, findings)
         return [*fired, *self._log.outcomes.values(), *self._excepted_names()]
+
+    def _shadowed(self, text: str, is_json: bool) -> Iterator[Outcome]:
+        """What the rules in shadow would do to what the others leave."""
+        if self._shadow is None:
+            return
+        look = self._shadow.redact_json if is_json else self._shadow.redact_text
+        for redaction in look(text).redactions:
+            because = f"would {redaction.action} as {redaction.label}, were it not in shadow"
+            yield Outcome(redaction.rule, "shadow", because, redaction.path)
 
     def _excepted_names(self) -> Iterator[Outcome]:
         """The fields that a rule would take, were they not excepted from it."""

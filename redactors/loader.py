@@ -118,6 +118,7 @@ def _load(source: Path, accept: Callable[[bytes], None] | None = None) -> Rulese
         accept(ruleset_document(ruleset))
     _prove(ruleset, entries)
     if ruleset.extends == "default":
+        _refuse_shadowing(ruleset, entries)
         ruleset = _extend(_default(), ruleset)
     return ruleset
 
@@ -196,6 +197,18 @@ def _prove(ruleset: Ruleset, entries: list[Entry]) -> None:
         if reason := disproof(rule):
             raise places[rule.id].error(f"{rule.id}: {reason}")
     remember_proof(document)
+
+
+def _refuse_shadowing(own: Ruleset, entries: list[Entry]) -> None:
+    """A rule in shadow that takes a built-in rule's id would end what that one masks."""
+    base = {rule.id for rule in _default().declared}
+    for rule in own.in_mode("shadow").declared:
+        if rule.id in base:
+            entry = next(entry for entry in entries if entry.id == rule.id)
+            raise entry.place.error(
+                f"{rule.id}: a rule in shadow needs an id of its own: the built-in one would end",
+                "mode",
+            )
 
 
 def _extend(base: Ruleset, own: Ruleset) -> Ruleset:

@@ -16,6 +16,9 @@ ENGINE_VERSION = "2"
 
 Action = Literal["keep", "mask", "hash", "length", "drop"]
 Kind = Literal["secret", "pii"]
+Mode = Literal["act", "shadow"]
+"""A rule in shadow changes nothing: what it would mask is counted (`Redactor(mode="shadow")`)."""
+
 RuleId = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Label = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
 
@@ -81,6 +84,7 @@ class Rule(_Strict):
     min_entropy: float | None = None
     unless: str | None = None
     action: Action = "mask"
+    mode: Mode = "act"
     reason: Said
     owner: Said
     matches: tuple[str, ...]
@@ -102,6 +106,7 @@ class FieldRule(_Strict):
     names: tuple[FieldName, ...]
     unless: tuple[FieldName, ...] = ()
     action: Action = "mask"
+    mode: Mode = "act"
     propagate: bool = False
     validator: str | None = None
     reason: Said
@@ -120,6 +125,7 @@ class Recognizer(_Strict):
     min_score: float = 0.6
     scope: tuple[ProseOrPointer, ...] = ("prose",)
     action: Action = "hash"
+    mode: Mode = "act"
     reason: Said
     owner: Said
 
@@ -158,3 +164,21 @@ class Ruleset(_Strict):
     recognizers: tuple[Recognizer, ...] = ()
     keep: tuple[Keep, ...] = ()
     allow: tuple[Allow, ...] = ()
+
+    def in_mode(self, mode: Mode) -> "Ruleset":
+        """The ruleset with those of its rules only that are in `mode`."""
+        kept = {
+            kind: tuple(rule for rule in getattr(self, kind) if rule.mode == mode)
+            for kind in ("rules", "fields", "recognizers")
+        }
+        return self.model_copy(update=kept)
+
+    @property
+    def declared(self) -> tuple[Rule | FieldRule | Recognizer, ...]:
+        """Whatever finds something: rules, fields and recognizers."""
+        return (*self.rules, *self.fields, *self.recognizers)
+
+    @property
+    def has_shadow(self) -> bool:
+        """Whether any rule is in shadow."""
+        return any(rule.mode == "shadow" for rule in self.declared)

@@ -175,6 +175,7 @@ def commit(store: Store, written: WrittenSlice) -> Commit:
         counts=header.counts,
         redactions=header.redactions,
         dead_letter_codes=header.dead_letter_codes,
+        shadow=header.shadow,
         gaps=header.gaps,
         expired=written.expired,
         state_digest=written.state_digest,

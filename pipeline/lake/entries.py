@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.errors import LogError
-from pipeline.slices import Gap, SliceHeader, Table
+from pipeline.slices import Gap, Shadowed, SliceHeader, Table
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -64,9 +64,9 @@ class Intent:
 class Commit:
     """What was done; from here on its files belong to the lake.
 
-    `counts`, `redactions`, `dead_letter_codes` and `gaps` are the slice's; `expired` counts rows
-    whose bucket ended between intent and redo and that were not written; `state_digest` is that of
-    the open-run state after this slice; `previous` is the digest of the intent.  An intent that
+    `counts`, `redactions`, `dead_letter_codes`, `shadow` and `gaps` are the slice's; `expired`
+    counts rows whose bucket ended between intent and redo and that were not written; `state_digest`
+    is that of the open-run state after this slice; `previous` is the digest of the intent.  An intent that
     could not be redone is closed by a commit with `superseded` (the reason) that covers nothing:
     `end == start`.
     """
@@ -87,6 +87,7 @@ class Commit:
     counts: Mapping[str, int] = field(default_factory=dict)
     redactions: Mapping[str, int] = field(default_factory=dict)
     dead_letter_codes: Mapping[str, int] = field(default_factory=dict)
+    shadow: Mapping[str, Shadowed] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
     expired: int = 0
     state_digest: str | None = None
