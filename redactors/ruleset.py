@@ -71,7 +71,8 @@ class Rule(_Strict):
     `pattern` is RE2 syntax that hyperscan takes too.  `keywords` (lower case) are a gate: one of
     them stands in the text.  `group` is what is masked, and what `validator` and `min_entropy`
     (bits per character) judge.  `unless` is searched in the whole match: found, it is no finding.
-    `matches` and `rejects` are example templates (`templates.py`) that the loader runs.
+    `matches` and `rejects` are example templates (`templates.py`) that the loader runs.  In `mode`
+    shadow it changes nothing; what it would mask is counted.
     """
 
     id: RuleId

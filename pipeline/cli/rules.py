@@ -75,7 +75,7 @@ def list_rules(rules: Source = None, as_json: AsJson = False) -> None:
     from redactors import load_ruleset
 
     rows = _rows(load_ruleset(rules))
-    columns = ("id", "type", "kind", "label", "action", "reason")
+    columns = ("id", "type", "kind", "label", "action", "mode", "reason")
     if as_json:
         import orjson
 

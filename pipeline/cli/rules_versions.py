@@ -1,4 +1,4 @@
-"""`redactory rules history` and `sign`: which rulesets wrote a lake, and which may."""
+"""`redactory rules history`, `sign`, `shadow`: which rulesets wrote a lake, may, and would."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,18 +7,20 @@ import typer
 
 from pipeline.cli.options import AsJson
 
+LakePlace = Annotated[
+    str, typer.Argument(envvar="REDACTORY_LAKE", help="Directory or s3:// prefix of the lake.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the commands about versions of rules to `rules`."""
     app.command()(history)
     app.command()(sign)
+    app.command()(shadow)
 
 
 def history(
-    lake: Annotated[
-        str,
-        typer.Argument(envvar="REDACTORY_LAKE", help="Directory or s3:// prefix of the lake."),
-    ],
+    lake: LakePlace,
     document: Annotated[
         str | None,
         typer.Option(metavar="DIGEST", help="Print this ruleset as it is kept; a start will do."),
@@ -67,3 +69,26 @@ def sign(
     documents: list[bytes] = []
     load_ruleset(rules, accept=documents.append)
     typer.echo(signature_of(documents[0], key))
+
+
+def shadow(lake: LakePlace, as_json: AsJson = False) -> None:
+    """Say what rules with `mode: shadow` would have masked of what the other rules left.
+
+    Counts and masked samples stand in the log's entries, and go when the log is cut.
+    """
+    from dataclasses import asdict
+
+    import orjson
+
+    from pipeline.lake.store import Store
+    from pipeline.review.shadow import trials
+
+    found = trials(Store.open(lake))
+    if as_json:
+        shown = [asdict(trial) for trial in found]
+        typer.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode())
+        return
+    for trial in found:
+        typer.echo(f"{trial.rule}: {trial.count:,} times under {trial.ruleset[:12]}")
+        for sample in trial.samples:
+            typer.echo(f"  {sample}")

@@ -66,9 +66,9 @@ class Commit:
 
     `counts`, `redactions`, `dead_letter_codes`, `shadow` and `gaps` are the slice's; `expired`
     counts rows whose bucket ended between intent and redo and that were not written; `state_digest`
-    is that of the open-run state after this slice; `previous` is the digest of the intent.  An intent that
-    could not be redone is closed by a commit with `superseded` (the reason) that covers nothing:
-    `end == start`.
+    is that of the open-run state after this slice; `previous` is the digest of the intent.  An
+    intent that could not be redone is closed by a commit with `superseded` (the reason) that covers
+    nothing: `end == start`.
     """
 
     topic: str

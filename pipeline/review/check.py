@@ -94,6 +94,7 @@ class _Matchers:
         ]
         Screen(added, [field for field in ruleset.fields if field.id in own], masks.labels)
         self.own, self.fields, self.roles = parts[0].matchers, parts[0].fields, parts[0].roles
+        self.shadows = {rule.id for rule in ruleset.in_mode("shadow").declared}
         self._finders = [Finder(part, masks, RunMemory()) for part in parts]
 
     def find_own(self, texts: Sequence[str]) -> Iterator[list[Finding]]:
@@ -185,7 +186,10 @@ def _without_effect(entries: Sequence[Entry], matchers: _Matchers) -> Iterator[_
         winners = _winners(matchers, matcher)
         if winners and matcher.rule.id not in {winner.id for winner in winners}:
             entry = own[matcher.rule.id]
-            yield _taken(entry, "pattern", "each of its examples", matcher.rule, winners)
+            remark, differs = _taken(
+                entry, "pattern", "each of its examples", matcher.rule, winners
+            )
+            yield remark, differs and matcher.rule.mode == "act"
     for rule in (each for each in matchers.fields if each.id in own):
         for name in rule.names:
             winner = matchers.roles.rule_for(name.removeprefix("*"))
@@ -197,8 +201,9 @@ def _winners(matchers: _Matchers, matcher: Matcher) -> list[Treatment]:
     """The rules that have a say over the rule's own examples."""
     won: list[Treatment] = []
     for template in matcher.rule.matches:
-        findings = matchers.find(expand(template))
-        mine = [f for f in findings if f.rule is matcher.rule]
+        found = matchers.find(expand(template))
+        mine = [f for f in found if f.rule is matcher.rule]
+        findings = [f for f in found if f.rule is matcher.rule or f.rule.id not in matchers.shadows]
         for each in resolve(findings, []):
             if any(each.start < f.end and f.start < each.end for f in mine):
                 won.append(each.rule)

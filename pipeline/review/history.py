@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from pipeline.errors import LakeError, UsageError
 from pipeline.lake.documents import load_ruleset_document, stored_rulesets
-from pipeline.lake.entries import Stretch
-from pipeline.lake.history import read_histories
+from pipeline.lake.entries import Rewrite, Stretch
+from pipeline.lake.history import read_histories, read_rewrites
 from pipeline.lake.store import Store
 from pipeline.lake.stretches import stretches
 from redactors import parse_document
@@ -21,6 +21,18 @@ class Written:
     topic: str
     partition: int
     stretch: Stretch
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Rows of a bucket that were masked again under a ruleset, those of `before` until then."""
+
+    table: str
+    retention_class: str
+    expires: str
+    rows: int
+    at_us: int
+    before: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,7 @@ class Version:
     rules: int
     kept: bool
     written: tuple[Written, ...]
+    rewritten: tuple[Rewritten, ...]
 
     @property
     def rows(self) -> int:
@@ -61,10 +74,26 @@ def versions(store: Store) -> list[Version]:
         for stretch in stretches(history):
             place = Written(history.topic, history.partition, stretch)
             written[stretch.ruleset].append(place)
-    for digest in stored_rulesets(store):
-        written.setdefault(digest, [])
-    found = [_version(store, digest, places) for digest, places in written.items()]
+    rewritten: dict[str, list[Rewritten]] = defaultdict(list)
+    for rewrite in read_rewrites(store):
+        if rewrite.ruleset:
+            rewritten[rewrite.ruleset].append(_rewritten(rewrite))
+    found = [
+        _version(store, digest, written.get(digest, []), rewritten.get(digest, []))
+        for digest in {*written, *rewritten, *stored_rulesets(store)}
+    ]
     return sorted(found, key=lambda each: (not each.written, each.first_us, each.digest))
+
+
+def _rewritten(rewrite: Rewrite) -> Rewritten:
+    return Rewritten(
+        rewrite.table,
+        rewrite.retention_class,
+        rewrite.expires,
+        sum(file.rows for file in rewrite.added),
+        rewrite.now_us,
+        rewrite.rulesets_before,
+    )
 
 
 def told(found: Sequence[Version]) -> Iterator[str]:
@@ -77,7 +106,11 @@ def told(found: Sequence[Version]) -> Iterator[str]:
                 f"  {each.topic} {each.partition} [{stretch.start}, {stretch.end}): "
                 f"{stretch.rows:,} rows in {stretch.commits:,} commits{_when(stretch)}"
             )
-        if not version.written:
+        for again in version.rewritten:
+            bucket = f"{again.table} {again.retention_class} {again.expires}"
+            before = ", ".join(digest[:12] for digest in again.before)
+            yield f"  {bucket}: {again.rows:,} rows again, before {before}, {_time(again.at_us)}"
+        if not version.written and not version.rewritten:
             yield "  nothing"
 
 
@@ -90,11 +123,12 @@ def _named(version: Version) -> str:
 def _when(stretch: Stretch) -> str:
     if not stretch.first_us:
         return ""
-    first, last = (
-        f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%Y-%m-%d %H:%M:%S}"
-        for at_us in (stretch.first_us, stretch.last_us)
-    )
+    first, last = _time(stretch.first_us), _time(stretch.last_us)
     return f", {first}" if first == last else f", {first} to {last}"
+
+
+def _time(at_us: int) -> str:
+    return f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def document(store: Store, digest: str) -> bytes:
@@ -110,7 +144,9 @@ def document(store: Store, digest: str) -> bytes:
     return load_ruleset_document(store, found[0])
 
 
-def _version(store: Store, digest: str, written: list[Written]) -> Version:
+def _version(
+    store: Store, digest: str, written: list[Written], rewritten: list[Rewritten]
+) -> Version:
     try:
         ruleset = parse_document(load_ruleset_document(store, digest)) if digest else None
     except LakeError as error:
@@ -118,6 +154,6 @@ def _version(store: Store, digest: str, written: list[Written]) -> Version:
             raise
         ruleset = None
     if ruleset is None:
-        return Version(digest, "", "", 0, False, tuple(written))
-    count = len(ruleset.rules) + len(ruleset.fields) + len(ruleset.recognizers)
-    return Version(digest, ruleset.name, ruleset.version, count, True, tuple(written))
+        return Version(digest, "", "", 0, False, tuple(written), tuple(rewritten))
+    name, version, count = ruleset.name, ruleset.version, len(ruleset.declared)
+    return Version(digest, name, version, count, True, tuple(written), tuple(rewritten))

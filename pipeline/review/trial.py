@@ -56,10 +56,12 @@ class Labelled(BaseModel):
 
 def try_rules(ruleset: Ruleset, files: Sequence[Path]) -> Trial:
     """Runs the whole redactor on every example of `ruleset` and every line of `files`."""
-    redactor = Redactor(ruleset, KeyRing("test", {"test": os.urandom(32)}))
+    keys = KeyRing("test", {"test": os.urandom(32)})
+    redactor = Redactor(ruleset, keys)
+    shadow = Redactor(ruleset, keys, mode="shadow") if ruleset.has_shadow else redactor
     tried: dict[Sort, int] = {"positives": 0, "negatives": 0, "corpus": 0}
     failures: list[Failure] = []
-    for sort, place, reason in (*_examples(ruleset, redactor), *_corpus(files, redactor)):
+    for sort, place, reason in (*_examples(ruleset, redactor, shadow), *_corpus(files, redactor)):
         tried[sort] += 1
         if reason is not None:
             failures.append(Failure(sort, place, reason))
@@ -69,9 +71,9 @@ def try_rules(ruleset: Ruleset, files: Sequence[Path]) -> Trial:
 _Tried = tuple[Sort, str, str | None]
 
 
-def _examples(ruleset: Ruleset, redactor: Redactor) -> Iterator[_Tried]:
+def _examples(ruleset: Ruleset, acting: Redactor, shadow: Redactor) -> Iterator[_Tried]:
     for rule in ruleset.rules:
-        keeps = rule.action == "keep"
+        keeps, redactor = rule.action == "keep", acting if rule.mode == "act" else shadow
         for template in rule.matches:
             masked = redactor.redact_text(expand(template)).redactions
             reason = None if masked or keeps else f"nothing in {template!r} is masked"

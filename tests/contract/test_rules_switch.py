@@ -27,13 +27,14 @@ from schemas import RunEvent, encode
 PARTITIONS = 2
 
 
-def rules_text(*labels: str) -> str:
+def rules_text(b_mode: str) -> str:
+    """Rules for two values; the one for B acts, or is in shadow."""
     rules = "".join(
         f"  - {{id: {label.lower()}, kind: secret, label: {label}, pattern: '{label}_[a-z]{{8}}',\n"
-        f"     reason: r, owner: o, matches: ['{label}_{{{{lower:8}}}}']}}\n"
-        for label in labels
+        f"     reason: r, owner: o, matches: ['{label}_{{{{lower:8}}}}'], mode: {mode}}}\n"
+        for label, mode in (("A", "act"), ("B", b_mode))
     )
-    return f'name: ours\nversion: "{len(labels)}"\nrules:\n{rules}'
+    return f'name: ours\nversion: "{b_mode}"\nrules:\n{rules}'
 
 
 def write(path: Path, text: str) -> str:
@@ -81,9 +82,9 @@ def said(tmp_path: Path) -> Path:
 def running(
     bootstrap: str, make_topic: Callable[..., str], tmp_path: Path, rules: Path, said: Path
 ) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A topic, and an ingest of it by two workers under rules that know one value."""
+    """A topic, and an ingest of it by two workers under rules of which one is in shadow."""
     topic = make_topic(partitions=PARTITIONS)
-    write(rules, rules_text("A"))
+    write(rules, rules_text("shadow"))
     words = [
         *("ingest", "--bootstrap", bootstrap, "--topic", topic, "--lake", tmp_path / "lake"),
         *("--keys", tmp_path / "keys.json", "--rules", rules, "--workers", "2", "--json"),
@@ -129,10 +130,10 @@ def test_a_running_ingest_takes_up_new_rules_and_refuses_bad_ones(
     (topic, process), lake = running, tmp_path / "lake"
     traffic, first = Traffic(bootstrap, topic), ruleset_digest(load_ruleset(rules))
     send_until_written(traffic, lake, topic, first)
-    rules.write_text(rules_text("A", "B").replace("reason: r", "reason: ''"))
+    rules.write_text(rules_text("act").replace("reason: r", "reason: ''"))
     until(lambda: "are refused" in said.read_text(), "bad rules are refused")
     traffic.send(60)
-    second = write(rules, rules_text("A", "B"))
+    second = write(rules, rules_text("act"))
     send_until_written(traffic, lake, topic, second)
     process.send_signal(signal.SIGTERM)
     report = json.loads(process.communicate(timeout=60)[0])
@@ -156,6 +157,11 @@ def test_a_running_ingest_takes_up_new_rules_and_refuses_bad_ones(
     history = json.loads(succeed("rules", "history", lake, "--json"))
     assert [each["digest"] for each in history] == [first, second]
     assert all(len(each["written"]) == PARTITIONS for each in history)
+    (trial,) = json.loads(succeed("rules", "shadow", lake, "--json"))
+    left = sum(1 for row in rows if row["ruleset"] == first)
+    assert (trial["rule"], trial["ruleset"], trial["count"]) == ("b", first, left)
+    assert trial["samples"] == ["/*: a [a] a [B]"]
+    assert report["shadow"] == {"b": left}
     succeed(
         *("verify", "--lake", lake, "--keys", tmp_path / "keys.json"),
         *("--against-topic", "--bootstrap", bootstrap),
@@ -171,7 +177,7 @@ def test_a_slice_begun_before_a_crash_is_redone_under_the_rules_of_then(
 ) -> None:
     topic, lake, keys = make_topic(partitions=PARTITIONS), tmp_path / "lake", tmp_path / "keys.json"
     traffic, store = Traffic(bootstrap, topic), Store.open(lake, create=True)
-    first = write(rules, rules_text("A"))
+    first = write(rules, rules_text("shadow"))
     traffic.send(2 * 10)
     ring, policy = KeyRing.generate(), load_policy()
     ring.save(keys)
@@ -184,7 +190,7 @@ def test_a_slice_begun_before_a_crash_is_redone_under_the_rules_of_then(
         *(first, policy.digest, ring.current, new_claim(), ""),
     )
     PartitionLog(store, topic, 0).intend(left_behind)
-    second = write(rules, rules_text("A", "B"))
+    second = write(rules, rules_text("act"))
     ingest(bootstrap, topic, lake, keys, "--rules", str(rules))
     rows = query(
         lake, "SELECT ruleset, body, kafka_offset AS o FROM events WHERE kafka_partition=0"
