@@ -112,6 +112,7 @@ class _Fates:
     """What becomes of masked values, as far as their declarations tell."""
 
     def __init__(self, old: Ruleset, new: Ruleset) -> None:
+        old, new = old.in_mode("act"), new.in_mode("act")  # in shadow nothing is masked
         self._old, self._new = _entries(old), _entries(new)
         self._roles = Roles(new.fields, lambda name: False)
         self._ruleset = new

@@ -84,6 +84,8 @@ def test_another_label_or_action_masks_otherwise_and_keep_leaks(store: Store) ->
     assert noted(compared(store, masked)) == {"masked_differently": 3}
     kept = without_rule("email", before.model_copy(update={"action": "keep"}))
     assert compared(store, kept).counts["no_longer_masked"] == 3
+    shadow = without_rule("email", before.model_copy(update={"mode": "shadow"}))
+    assert compared(store, shadow).counts["no_longer_masked"] == 3
 
 
 def test_what_a_changed_pattern_still_finds_cannot_be_told(store: Store) -> None:
