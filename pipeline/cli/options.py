@@ -1,5 +1,6 @@
 """Options that several commands share, so that each is spelled and explained once."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -32,3 +33,13 @@ Keys = Annotated[
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="Retention policy file.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def micros(instant: datetime | None) -> int | None:
+    """The microseconds since the epoch of an instant given in UTC, if one is given."""
+    return None if instant is None else required_micros(instant)
+
+
+def required_micros(instant: datetime) -> int:
+    """The same for one that is always given."""
+    return int(instant.replace(tzinfo=UTC).timestamp()) * 1_000_000

@@ -1,12 +1,20 @@
 """`redactory retention`: what goes when, and proof that it went."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.options import Bootstrap, ClientFile, Keys, Lake, PolicyFile
+from pipeline.cli.options import (
+    Bootstrap,
+    ClientFile,
+    Keys,
+    Lake,
+    PolicyFile,
+    micros,
+    required_micros,
+)
 
 if TYPE_CHECKING:
     from pipeline.retention.ledger import Receipt
@@ -43,7 +51,7 @@ def plan(lake: Lake, now: Instant = None, as_json: AsJson = False) -> None:
     from pipeline.retention import showing
     from pipeline.retention.sweep import plan_lake
 
-    found = plan_lake(lake, _micros(now))
+    found = plan_lake(lake, micros(now))
     if as_json:
         typer.echo(showing.plan_as_json(found))
     else:
@@ -158,8 +166,8 @@ def add(
             tuple(run or ()),
             subjects.pseudonyms_of(subject or (), keys),
             tuple(retention_class or ()),
-            _micros(since),
-            _micros(until),
+            micros(since),
+            micros(until),
         ),
         now_us=system_clock_us(),
         by=getpass.getuser(),
@@ -247,7 +255,7 @@ def add_copy(
     from pipeline.lake.store import Store
     from pipeline.retention.copies import copier
 
-    copy = copier(Store.open(lake)).register("external", location, _required_micros(deadline))
+    copy = copier(Store.open(lake)).register("external", location, required_micros(deadline))
     typer.echo(f"copy {copy.number} is entered")
 
 
@@ -300,14 +308,6 @@ def subject(
 
     for pseudonym in pseudonyms_of([name], keys):
         typer.echo(pseudonym)
-
-
-def _micros(instant: datetime | None) -> int | None:
-    return None if instant is None else _required_micros(instant)
-
-
-def _required_micros(instant: datetime) -> int:
-    return int(instant.replace(tzinfo=UTC).timestamp()) * 1_000_000
 
 
 def _tell(receipt: "Receipt | None", *, as_json: bool) -> None:

@@ -1,11 +1,12 @@
 """`redactory verify`: proves that a lake is what its log says."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import ClientFile, Lake
+from pipeline.cli.options import ClientFile, Lake, micros
 
 
 def register(app: typer.Typer) -> None:
@@ -41,17 +42,23 @@ def verify(
     since: Annotated[
         Path | None, typer.Option(help="Prove too that the lake continues this earlier receipt.")
     ] = None,
+    start: Annotated[
+        datetime | None, typer.Option("--from", help="Rows of slices read from here on (UTC).")
+    ] = None,
+    until: Annotated[datetime | None, typer.Option(help="… and before this (UTC).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as an object.")] = False,
 ) -> None:
     """Prove the lake: log, files and offsets as committed, and no rule finds anything in a row.
 
     Exit code 1 if something is wrong; what only newer rules find is an advisory.  Receipts are
-    signed under the key ring: one that was changed gives 1, one under an unknown key 3.
+    signed under the key ring: one that was changed gives 1, one under an unknown key 3.  With
+    --from and --until the whole log is proved, and the rows of that time alone.
     """
     from pipeline.errors import UsageError
     from pipeline.lake.commits import system_clock_us
     from pipeline.lake.proof.receipt import check_new, load_receipt, save_receipt
     from pipeline.lake.proof.topic import Source
+    from pipeline.lake.proof.window import Window
     from pipeline.lake.showing import print_report, progress_bar, report_as_json
     from pipeline.lake.verify import Checks
     from pipeline.lake.verify import verify as run
@@ -62,12 +69,20 @@ def verify(
         raise UsageError(
             "--against-topic and --bootstrap go together", code="usage", hint="give both or none"
         )
+    window = Window(micros(start), micros(until)) if start or until else None
+    if window and (receipt or against_topic):
+        raise UsageError(
+            "--from and --until go with neither --receipt nor --against-topic",
+            code="usage",
+            hint="prove the whole lake for these",
+        )
     checks = Checks.of(
         keys=keys,
         rules=rules,
         leaks=not structure_only,
         processes=processes,
         topic=Source(bootstrap, config) if bootstrap is not None else None,
+        window=window,
     )
     ring = KeyRing.load(keys or default_key_file()) if receipt or since else None
     earlier = load_receipt(since, ring) if since and ring else None

@@ -29,6 +29,7 @@ from pipeline.lake.proof.receipt import Receipt, against_receipt
 from pipeline.lake.proof.standing import take_standing
 from pipeline.lake.proof.topic import Source, against_topic
 from pipeline.lake.proof.trail import Trail, read_trail
+from pipeline.lake.proof.window import Window, offsets_of, paths_of
 from pipeline.lake.provenance import swept_rows, unequal_rewrites
 from pipeline.lake.store import Store
 from pipeline.lake.tables import DECLARED
@@ -54,7 +55,7 @@ class Checks:
 
     `keys` is the key ring's file (None: keyed masks count as text); `newer` asks what the rules
     in `rules` (None: the built-in ones) would find besides; `topic` is where to compare with the
-    records (None: not asked for).
+    records (None: not asked for).  Of the rows, only those of the slices in `window` are read.
     """
 
     leaks: bool = True
@@ -63,6 +64,7 @@ class Checks:
     rules: Path | None = None
     processes: int = os.cpu_count() or 1
     topic: Source | None = None
+    window: Window | None = None
 
     @classmethod
     def of(
@@ -73,6 +75,7 @@ class Checks:
         leaks: bool,
         processes: int | None,
         topic: Source | None,
+        window: Window | None = None,
     ) -> "Checks":
         """The checks that a command line asks for; without `keys` the default ring, if any."""
         found = keys or default_key_file()
@@ -82,6 +85,7 @@ class Checks:
             rules=rules,
             processes=processes or os.cpu_count() or 1,
             topic=topic,
+            window=window,
         )
 
 
@@ -127,11 +131,16 @@ def _verify(
         for rewrite in unequal_rewrites(rewrites)
     ]
     tasks = _tasks(trails, rewrites, _Policies(store))
+    asked = [checks.window.of(trail) for trail in trails] if checks.window else trails
+    paths = paths_of(asked, rewrites) if checks.window else {task.entry.path for task in tasks}
+    chosen = [task for task in tasks if task.entry.path in paths]
     results = []
-    for result in _check_files(location, tasks, checks):
+    for result in _check_files(location, chosen, checks):
         results.append(result)
-        progress(len(results), len(tasks))
-    partition_reports = tuple(_account(trail, results, swept) for trail in trails)
+        progress(len(results), len(chosen))
+    partition_reports = tuple(
+        _account(trail, results, swept, is_part=checks.window is not None) for trail in asked
+    )
     is_log_whole = not any(trail.findings for trail in trails)
     findings += [finding for trail in trails for finding in trail.findings]
     findings += _missing_documents(store, trails)
@@ -152,7 +161,7 @@ def _verify(
     return Report(
         partition_reports,
         tuple(sorted(findings)),
-        len(tasks),
+        len(chosen),
         rows,
         standing,
         strays.pending,
@@ -161,11 +170,13 @@ def _verify(
 
 
 def _account(
-    trail: Trail, results: Iterable[FileResult], swept: Mapping[str, int]
+    trail: Trail, results: Iterable[FileResult], swept: Mapping[str, int], *, is_part: bool
 ) -> PartitionReport:
     at = trail.topic, trail.partition
     found = [result.offsets[at] for result in results if at in result.offsets]
     stored = np.concatenate(found) if found else np.array([], np.int64)
+    if is_part:  # a file that was made of several slices holds others' rows, too
+        stored = offsets_of(trail, stored)
     return account(trail, stored, swept, trail.findings)
 
 
