@@ -54,7 +54,6 @@ def verify(
     signed under the key ring: one that was changed gives 1, one under an unknown key 3.  With
     --from and --until the whole log is proved, and the rows of that time alone.
     """
-    from pipeline.errors import UsageError
     from pipeline.lake.commits import system_clock_us
     from pipeline.lake.proof.receipt import check_new, load_receipt, save_receipt
     from pipeline.lake.proof.topic import Source
@@ -65,16 +64,13 @@ def verify(
     from pipeline.records.proof import check_states
     from redactors.keys import KeyRing, default_key_file
 
+    is_part = start is not None or until is not None
     if against_topic != (bootstrap is not None):
-        raise UsageError(
-            "--against-topic and --bootstrap go together", code="usage", hint="give both or none"
-        )
-    window = Window(micros(start), micros(until)) if start or until else None
-    if window and (receipt or against_topic):
-        raise UsageError(
+        raise _usage("--against-topic and --bootstrap go together", "give both or none")
+    if is_part and (receipt or against_topic):
+        raise _usage(
             "--from and --until go with neither --receipt nor --against-topic",
-            code="usage",
-            hint="prove the whole lake for these",
+            "prove the whole lake for these",
         )
     checks = Checks.of(
         keys=keys,
@@ -82,7 +78,7 @@ def verify(
         leaks=not structure_only,
         processes=processes,
         topic=Source(bootstrap, config) if bootstrap is not None else None,
-        window=window,
+        window=Window(micros(start), micros(until)) if is_part else None,
     )
     ring = KeyRing.load(keys or default_key_file()) if receipt or since else None
     earlier = load_receipt(since, ring) if since and ring else None
@@ -98,3 +94,9 @@ def verify(
         save_receipt(receipt, report, ring, system_clock_us(), with_rules=not structure_only)
     if report.violations:
         raise typer.Exit(1)
+
+
+def _usage(message: str, hint: str) -> Exception:
+    from pipeline.errors import UsageError
+
+    return UsageError(message, code="usage", hint=hint)
