@@ -128,7 +128,9 @@ class Batch:
             self._write(_made(provider, Call(*told["make"])))
         result = told["result"]
         events = tuple(map(event_of_fields, result.pop("events")))
-        return Replayed(**result | {"substituted": tuple(result["substituted"]), "events": events})
+        assert self.protection is not None
+        seen = {"isolation": self.protection.as_dict(), "events": events}
+        return Replayed(**result | {"substituted": tuple(result["substituted"]), **seen})
 
     def _write(self, message: Any) -> None:
         try:

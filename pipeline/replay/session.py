@@ -39,7 +39,8 @@ class Replayed:
     `outcome` is `same` (recorded), `done` (hybrid, fresh), `failed` (the agent raised `error`), or
     why it stopped: `missing`, `diverged`, `withheld`, `expired`, `denied`, `unauthorised`; then
     `stopped` says where.  `returned` is what the agent returned, `events` what it did, masked.
-    `by_label` counts masks that were matched by nothing but their label.
+    `by_label` counts masks that were matched by nothing but their label.  `isolation` says by what
+    the replay was kept from sockets, programs and files; of a fresh run nothing does.
     """
 
     run_id: str
@@ -50,12 +51,14 @@ class Replayed:
     stopped: Mapping[str, Any] | None = None
     by_label: int = 0
     substituted: tuple[str, ...] = ()
+    isolation: Mapping[str, str] = field(default_factory=dict)
     events: tuple[RunEvent, ...] = field(default=(), repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON output: all but the events."""
         names = ("run_id", "mode", "outcome", "returned", "error", "stopped", "by_label")
-        return {name: getattr(self, name) for name in names} | {"substituted": [*self.substituted]}
+        told = {name: getattr(self, name) for name in names}
+        return told | {"substituted": [*self.substituted], "isolation": dict(self.isolation)}
 
     @property
     def run(self) -> RecordedRun:
@@ -187,7 +190,7 @@ def _played(
         stopped.as_dict() if stopped else None,
         matcher.by_label,
         substituted,
-        tuple(kept.events),
+        events=tuple(kept.events),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline.replay.difference import Found, by_class
 from pipeline.replay.errors import shown
+from pipeline.replay.isolation import AUDIT_HOOK
 from pipeline.replay.record import RecordedRun
 from pipeline.replay.regression import Regression
 from pipeline.replay.replayer import Forensic
@@ -18,6 +19,8 @@ def replay_lines(replayed: Sequence[Replayed]) -> Iterator[str]:
             yield f"  {each.stopped['message']}"
         if each.by_label:
             yield f"  {each.by_label} masks were matched by their label alone"
+        if AUDIT_HOOK in each.isolation.values():
+            yield "  only Python's audit hook kept it from the world"
         if each.substituted:
             yield f"  substituted: {', '.join(each.substituted)}"
 

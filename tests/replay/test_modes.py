@@ -208,8 +208,10 @@ def test_an_expired_fixture_is_refused(run: RecordedRun) -> None:
     deadlines = {event.event_id: NOW_US + 1 for event in run.events}
     kept = recorded_run(run.events, deadlines_us=deadlines)
     assert player().recorded(kept, greet).outcome == "same"
-    done = player(now_us=NOW_US + 1).recorded(kept, greet)
-    assert done.outcome == "expired"
+    late = player(now_us=NOW_US + 1)
+    model = Answer({"message": {"content": "write"}})
+    assert late.recorded(kept, greet).outcome == "expired"
+    assert late.hybrid(kept, greet, ("model",), lambda call: model).outcome == "expired"
 
 
 def test_without_the_key_a_run_is_refused_unless_labels_are_declared_to_do(

@@ -91,6 +91,7 @@ def test_a_recorded_replay_over_a_lake_is_the_same_and_sends_nothing(home: Path)
     done = succeed("replay", "run-1", *words(home, "--json"), *code(home, "agent"))
     (told,) = json.loads(done)["replays"]
     assert (told["outcome"], told["returned"]) == ("same", "yes")
+    assert told["isolation"] == {"sockets": "seccomp", "programs": "seccomp", "files": "landlock"}
     assert (home / "sent.txt").read_text() == before
 
 
@@ -132,6 +133,8 @@ def test_without_the_kernel_a_replay_says_so_and_ends_with_3(home: Path) -> None
     refused = redactory(*asked)
     assert refused.returncode == 3
     assert "audit hook" in refused.stderr and "--accept-audit-hook" in refused.stderr
+    accepted = succeed(*asked, "--accept-audit-hook")
+    assert "run-1: same\n  only Python's audit hook kept it from the world" in accepted
 
 
 @pytest.mark.full

@@ -305,6 +305,14 @@ def test_a_run_that_has_ended_is_not_resumed(uninterrupted: list[RunEvent]) -> N
         second_life(uninterrupted, Shop())
 
 
+def test_an_answer_past_its_deadline_is_not_resumed_from(tmp_path: Path) -> None:
+    events, shop = first_life(Shop(4), tmp_path), Shop()
+    run = recorded_run(events, deadlines_us={event.event_id: 1 for event in events})
+    with pytest.raises(PipelineError) as caught:
+        resume(agent_of(shop), run, Kept(), recording(tmp_path), RULES)
+    assert caught.value.code == "expired" and not shop.calls
+
+
 def test_code_that_asks_otherwise_is_not_resumed(tmp_path: Path) -> None:
     events = first_life(Shop(4), tmp_path)
 
