@@ -65,13 +65,7 @@ def verify(
     from redactors.keys import KeyRing, default_key_file
 
     is_part = start is not None or until is not None
-    if against_topic != (bootstrap is not None):
-        raise _usage("--against-topic and --bootstrap go together", "give both or none")
-    if is_part and (receipt or against_topic):
-        raise _usage(
-            "--from and --until go with neither --receipt nor --against-topic",
-            "prove the whole lake for these",
-        )
+    _check_together(against_topic, bootstrap, is_part=is_part, receipt=receipt)
     checks = Checks.of(
         keys=keys,
         rules=rules,
@@ -96,7 +90,18 @@ def verify(
         raise typer.Exit(1)
 
 
-def _usage(message: str, hint: str) -> Exception:
+def _check_together(
+    against_topic: bool, bootstrap: str | None, *, is_part: bool, receipt: Path | None
+) -> None:
     from pipeline.errors import UsageError
 
-    return UsageError(message, code="usage", hint=hint)
+    if against_topic != (bootstrap is not None):
+        raise UsageError(
+            "--against-topic and --bootstrap go together", code="usage", hint="give both or none"
+        )
+    if is_part and (receipt or against_topic):
+        raise UsageError(
+            "--from and --until go with neither --receipt nor --against-topic",
+            code="usage",
+            hint="prove the whole lake for these",
+        )
