@@ -2,11 +2,16 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipeline.cli.options import ClientFile, Lake, micros
+from pipeline.errors import UsageError
+
+if TYPE_CHECKING:
+    from pipeline.lake.proof.topic import Source
+    from pipeline.lake.proof.window import Window
 
 
 def register(app: typer.Typer) -> None:
@@ -56,23 +61,19 @@ def verify(
     """
     from pipeline.lake.commits import system_clock_us
     from pipeline.lake.proof.receipt import check_new, load_receipt, save_receipt
-    from pipeline.lake.proof.topic import Source
-    from pipeline.lake.proof.window import Window
     from pipeline.lake.showing import print_report, progress_bar, report_as_json
     from pipeline.lake.verify import Checks
     from pipeline.lake.verify import verify as run
     from pipeline.records.proof import check_states
     from redactors.keys import KeyRing, default_key_file
 
-    is_part = start is not None or until is not None
-    _check_together(against_topic, bootstrap, is_part=is_part, receipt=receipt)
     checks = Checks.of(
         keys=keys,
         rules=rules,
         leaks=not structure_only,
         processes=processes,
-        topic=Source(bootstrap, config) if bootstrap is not None else None,
-        window=Window(micros(start), micros(until)) if is_part else None,
+        topic=_source(bootstrap, config, against_topic),
+        window=_window(start, until, is_whole=against_topic or receipt is not None),
     )
     ring = KeyRing.load(keys or default_key_file()) if receipt or since else None
     earlier = load_receipt(since, ring) if since and ring else None
@@ -90,18 +91,25 @@ def verify(
         raise typer.Exit(1)
 
 
-def _check_together(
-    against_topic: bool, bootstrap: str | None, *, is_part: bool, receipt: Path | None
-) -> None:
-    from pipeline.errors import UsageError
+def _source(bootstrap: str | None, config: Path | None, against_topic: bool) -> "Source | None":
+    from pipeline.lake.proof.topic import Source
 
     if against_topic != (bootstrap is not None):
         raise UsageError(
             "--against-topic and --bootstrap go together", code="usage", hint="give both or none"
         )
-    if is_part and (receipt or against_topic):
+    return Source(bootstrap, config) if bootstrap is not None else None
+
+
+def _window(start: datetime | None, until: datetime | None, *, is_whole: bool) -> "Window | None":
+    from pipeline.lake.proof.window import Window
+
+    if start is None and until is None:
+        return None
+    if is_whole:
         raise UsageError(
             "--from and --until go with neither --receipt nor --against-topic",
             code="usage",
             hint="prove the whole lake for these",
         )
+    return Window(micros(start), micros(until))
