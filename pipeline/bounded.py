@@ -47,6 +47,12 @@ def run_bounded(config: IngestConfig, options: PipelineOptions) -> None:
             code="bounded-only",
             hint="add --until-caught-up, and run it again for what comes later",
         )
+    if config.files:
+        raise UsageError(
+            "this runner reads topics only",
+            code="topics-only",
+            hint="leave the runner out: files are read by --workers processes of this machine",
+        )
     ends = partition_ends(config)
     store = Store.open(config.lake)
     logs = [PartitionLog(store, config.topic, partition) for partition in ends]

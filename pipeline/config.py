@@ -37,7 +37,7 @@ class SliceLimits:
 
 @dataclass(frozen=True, slots=True)
 class IngestConfig:
-    """One ingest of one topic into one lake.
+    """One ingest of one topic, or of some files, into one lake.
 
     `rules`, `keys`, `policy` and `client_config` are file paths (None: the built-in or default
     one).  `instance` of `instances` reads the partitions with `partition % instances == instance`.
@@ -46,7 +46,8 @@ class IngestConfig:
     `rules`.
     `epoch_s` bounds the life of one pipeline; the next one starts from the log.  A run of which
     nothing came for `run_timeout_h` hours counts as abandoned.  With `delete_consumed` the topic's
-    records are deleted once they are committed.
+    records are deleted once they are committed.  `files` (paths, each with the name of its format)
+    are read in place of a topic; they are dealt out as partitions are.
     `max_dead_letter_rate` is the largest part of the messages, from 0 to 1, that may become dead
     letters before the ingest stops.
     """
@@ -70,6 +71,7 @@ class IngestConfig:
     run_timeout_h: float = 24.0
     delete_consumed: bool = False
     beam_options: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
     @property
     def run_timeout_us(self) -> int:
@@ -89,6 +91,7 @@ class IngestConfig:
         fields = json.loads(text)
         fields["limits"] = SliceLimits(**fields["limits"])
         fields["beam_options"] = tuple(fields["beam_options"])
+        fields["files"] = tuple((path, name) for path, name in fields["files"])
         return cls(**fields)
 
     def share(self, index: int, count: int) -> "IngestConfig":

@@ -32,12 +32,18 @@ class GroupOffsets:
     """Tells the broker how far a lake is, for lag monitors; nothing reads it back."""
 
     def __init__(self, config: IngestConfig) -> None:
-        # A consumer would wait for a lost broker when it is closed.
-        self._admin = AdminClient(client_config(config.bootstrap, config.client_file))
+        # A consumer would wait for a lost broker when it is closed; files have no broker at all.
+        self._admin = (
+            AdminClient(client_config(config.bootstrap, config.client_file))
+            if not config.files
+            else None
+        )
         self._sent: set[Future[Any]] = set()
 
     def commit(self, topic: str, partition: int, end: int) -> None:
         """Sends the offset and does not wait: the next one makes up for one that is lost."""
+        if self._admin is None:
+            return
         at("offset-commit.before")
         offsets = ConsumerGroupTopicPartitions(
             group_id(topic), [TopicPartition(topic, partition, end)]
@@ -59,7 +65,7 @@ class LagWatch:
         self._consumer = Consumer(
             client_config(config.bootstrap, config.client_file, **{"group.id": "redactory-lag"})
         )
-        self._highs: dict[int, int] = {}
+        self._highs: dict[int | str, int] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -77,7 +83,7 @@ class LagWatch:
         self._thread.join()
         self._consumer.close()
 
-    def of(self, ends: Mapping[int, int]) -> int | None:
+    def of(self, ends: Mapping[int | str, int]) -> int | None:
         """Messages not yet committed over the partitions in `ends`; None: not known yet."""
         highs = dict(self._highs)
         if not highs.keys() >= ends.keys() or not ends:

@@ -33,13 +33,17 @@ MAX_NAMES, MAX_NAME_LENGTH = 4_096, 256
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One Kafka record; `timestamp_us` is the broker's (epoch microseconds; None: has none)."""
+    """One Kafka record; `timestamp_us` is the broker's (epoch microseconds; None: has none).
+
+    `unfit` is the code for which an event of a file could not be made a record's value ("": it is).
+    """
 
     offset: int
     timestamp_us: int | None
     key: bytes | None
     value: bytes | None
     header_names: tuple[str, ...] = ()
+    unfit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,8 @@ class Masker:
         `memories` of the partition's runs: what a field shows is masked in the run's later events.
         """
         try:
+            if message.unfit:
+                raise DecodeError(message.unfit)
             event = decode(message.value)
         except DecodeError as error:
             return self._dead_letter(message, at, now_us, error.code, "decode")

@@ -2,15 +2,19 @@
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError
 
 from pipeline.config import IngestConfig
 from pipeline.errors import LogError, UsageError
+from pipeline.formats import Format
+from pipeline.fromfiles import PARTITION, FileConsumer, FileSlices
 from pipeline.kafka import client_config, describe_topic, watermarks
 from pipeline.lag import group_id
 from pipeline.lake.documents import (
@@ -23,9 +27,10 @@ from pipeline.lake.entries import Intent
 from pipeline.lake.log import PartitionLog, Position
 from pipeline.lake.store import Store
 from pipeline.masking import Masker
-from pipeline.reader import Clock, MaskedSlices
+from pipeline.reader import Clock, FromTopic, MaskedSlices, Origin
 from pipeline.retention.policy import Policy, load_policy, parse_policy
 from pipeline.shadow import Shadow, shadow_of
+from pipeline.slices import MaskedSlice
 from pipeline.state.chain import read_chain
 from pipeline.state.memories import Memories
 from pipeline.state.open_runs import memory_entries
@@ -51,11 +56,8 @@ QUEUED_KBYTES = 32_768
 class OpenReader:
     """A running reader with what must be closed after it."""
 
-    slices: MaskedSlices
-    consumer: Consumer
-
-    def close(self) -> None:
-        self.consumer.close()
+    slices: Iterable[MaskedSlice]
+    close: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +151,15 @@ def holding_rules(config: IngestConfig) -> IngestConfig:
 
 
 def check_start(config: IngestConfig) -> tuple[int, ...]:
-    """The partitions to read, once rules, keys, policy, lake and topic are known to be usable."""
+    """The partitions, or the numbers of the files, that are to be read.
+
+    By then rules, keys, policy, lake and topic are known to be usable.
+    """
     _check_signing(config)
     open_rules(config)
     Store.open(config.lake, create=True).check_writable()
+    if config.files:
+        return tuple(number for number in range(len(config.files)) if config.takes(number))
     topic = describe_topic(config.bootstrap, config.topic, config.client_file)
     return tuple(p for p in topic.partitions if config.takes(p))
 
@@ -188,6 +195,8 @@ def open_reader(config: IngestConfig) -> OpenReader:
     """A reader over this instance's partitions, from where the lake's log ends."""
     store = Store.open(config.lake)
     rules = rules_for_reading(config, store)
+    if config.files:
+        return _open_files(config, store, rules)
     topic = describe_topic(config.bootstrap, config.topic, config.client_file)
     partitions = [p for p in topic.partitions if config.takes(p)]
     if not partitions:
@@ -197,20 +206,59 @@ def open_reader(config: IngestConfig) -> OpenReader:
             code="no-partition",
             hint=f"the topic has {len(topic.partitions)}: use at most as many workers",
         )
-    logs = {p: PartitionLog(store, config.topic, p) for p in partitions}
     consumer = Consumer(consumer_settings(config))
-    slices = MaskedSlices(
+    origin = FromTopic(topic.name, topic.topic_id)
+    slices = _slices(config, consumer, origin, partitions, store, rules)
+    return OpenReader(slices, consumer.close)
+
+
+def _open_files(config: IngestConfig, store: Store, rules: Rules) -> OpenReader:
+    """A reader over this instance's files, each from where the lake's log of it ends."""
+
+    def read(path: Path, kind: Format) -> Iterator[MaskedSlice]:
+        with closing(FileConsumer(path, kind, rules.keys)) as file:
+            topic = _topic_of(file, store, rules.redactor)
+            if topic is not None:
+                named = replace(config, topic=topic)
+                # It answers to the calls that a reader makes.
+                yield from _slices(named, cast(Consumer, file), file, [PARTITION], store, rules)
+            if file.failure is not None:
+                raise file.failure
+
+    files = [file for number, file in enumerate(config.files) if config.takes(number)]
+    return OpenReader(FileSlices(files, read, STOP.is_set), lambda: None)
+
+
+def _topic_of(file: FileConsumer, store: Store, redactor: Redactor) -> str | None:
+    """The topic that the file was read as, under whichever key; None if nothing stands in it."""
+
+    def is_clean(name: str) -> bool:
+        return not redactor.redact_text(name).redactions
+
+    names = list(file.names(is_clean))
+    known = (name for name in names if PartitionLog(store, name, PARTITION).position().topic_id)
+    return next(known, names[0] if names else None)
+
+
+def _slices(
+    config: IngestConfig,
+    consumer: Consumer,
+    origin: Origin,
+    partitions: Collection[int],
+    store: Store,
+    rules: Rules,
+) -> MaskedSlices:
+    return MaskedSlices(
         config,
         consumer,
-        logs,
-        topic.topic_id,
+        {p: PartitionLog(store, config.topic, p) for p in partitions},
+        origin,
         _masker_in_force(config, store, rules),
         _masker_for(store, rules),
         memories_at(store, config.topic, rules.keys),
         Clock(lambda: time.time_ns() // 1000, time.monotonic),
         STOP.is_set,
     )
-    return OpenReader(slices, consumer)
 
 
 def rules_for_reading(config: IngestConfig, store: Store) -> Rules:

@@ -43,11 +43,13 @@ def run_with_progress(config: IngestConfig, workers: int, *, sweeping: bool) -> 
     partitions = check_start(config)
     config = holding_rules(config)
     sweeps = SweepSchedule(config, console.print) if sweeping else nullcontext()
-    with LagWatch(config, partitions) as lag, _shown(console) as show, sweeps:
+    watch = nullcontext() if config.files else LagWatch(config, partitions)
+    with watch as lag, _shown(console) as show, sweeps:
         started_s = time.monotonic()
 
         def on_progress(report: IngestReport) -> None:
-            show(_line(report, lag.of(report.ends), time.monotonic() - started_s))
+            behind = _behind(lag.of(report.ends)) if lag else ""
+            show(_line(report, behind, time.monotonic() - started_s))
 
         supervisor = Supervisor(config, min(workers, len(partitions)), on_progress)
         with _stopping(supervisor), _watching_rules(config, before, supervisor, console):
@@ -95,14 +97,18 @@ def print_report(report: IngestReport, as_json: bool) -> None:
     Console().print(table)
 
 
-def _line(report: IngestReport, lag: int | None, elapsed_s: float) -> str:
+def _behind(lag: int | None) -> str:
+    return "lag ?" if lag is None else f"lag {lag:,}"
+
+
+def _line(report: IngestReport, behind: str, elapsed_s: float) -> str:
     if report.waiting:
         return f"{WAITING} {report.waiting}"
     events = report.counts["events"]
     parts = [
         f"{events:,} events",
         f"{events / max(elapsed_s, 0.001):,.0f}/s",
-        "lag ?" if lag is None else f"lag {lag:,}",
+        *([behind] if behind else []),
         f"{report.redactions.total():,} redactions",
     ]
     if report.counts["dead_letters"]:

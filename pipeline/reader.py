@@ -6,6 +6,7 @@ whatever a runner materialises holds nothing raw.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka import Message as KafkaMessage
@@ -38,6 +39,42 @@ class Clock:
     monotonic_s: Callable[[], float]
 
 
+class Origin(Protocol):
+    """Where the records come from: a topic, or a file in its place."""
+
+    def topic_id(self, partition: int, end: int, key_id: str) -> str:
+        """What a log entry with this end and key names the origin by."""
+
+    def check(self, partition: int, position: Position) -> None:
+        """Raises a PipelineError if the log was read from another origin."""
+
+    def message(self, record: Any, now_us: int) -> Message:
+        """What a masker takes of a consumed record; `now_us` is its slice's clock reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromTopic:
+    """A topic of Kafka; `id` changes when it is deleted and made again."""
+
+    name: str
+    id: str
+
+    def topic_id(self, partition: int, end: int, key_id: str) -> str:
+        return self.id
+
+    def check(self, partition: int, position: Position) -> None:
+        if position.topic_id and position.topic_id != self.id:
+            raise LogError(
+                f"the topic {self.name} is not the one this lake has read before "
+                "(it was deleted and made again)",
+                code="topic-recreated",
+                hint="read it into a new lake, or under another topic name",
+            )
+
+    def message(self, record: KafkaMessage, now_us: int) -> Message:
+        return raw_message(record)
+
+
 class MaskedSlices:
     """Iterates over the masked slices of some partitions of one topic.
 
@@ -52,7 +89,7 @@ class MaskedSlices:
         config: IngestConfig,
         consumer: Consumer,
         logs: Mapping[int, PartitionLog],
-        topic_id: str,
+        origin: Origin,
         masker_in_force: Callable[[], Masker],
         masker_for: Callable[[Intent], Masker],
         memories_at: Callable[[int, Position], Memories],
@@ -60,7 +97,7 @@ class MaskedSlices:
         stop: Callable[[], bool],
     ) -> None:
         self._config, self._consumer, self._logs = config, consumer, logs
-        self._topic_id, self._masker_for = topic_id, masker_for
+        self._origin, self._masker_for = origin, masker_for
         self._masker_in_force, self._masker = masker_in_force, masker_in_force()
         self._memories_at, self._clock, self._stop = memories_at, clock, stop
         self._memories: dict[int, Memories] = {}
@@ -118,7 +155,7 @@ class MaskedSlices:
             return
         self._waiting.discard(partition)
         builder = self._builder(partition)
-        _mask_into(builder, message, self._masker, Coordinates(self._config.topic, partition))
+        self._mask_into(builder, message, self._masker, Coordinates(self._config.topic, partition))
         self._held_records += 1
         self._held_bytes += len(message)
         if self._is_full(builder.records, builder.size_bytes):
@@ -207,7 +244,7 @@ class MaskedSlices:
     def _finish(self, partition: int, builder: SliceBuilder, masker: Masker) -> MaskedSlice:
         return builder.finish(
             self._config.topic,
-            self._topic_id,
+            self._origin.topic_id(partition, builder.next_offset, masker.redactor.key_id),
             partition,
             ruleset=masker.redactor.digest,
             policy=masker.policy.digest,
@@ -248,7 +285,16 @@ class MaskedSlices:
             if offset >= intent.end or error is not None:
                 builder.skip_to(intent.end, "not-delivered")
                 return
-            _mask_into(builder, message, masker, at)
+            self._mask_into(builder, message, masker, at)
+
+    def _mask_into(
+        self, builder: SliceBuilder, message: KafkaMessage, masker: Masker, at: Coordinates
+    ) -> None:
+        raw = self._origin.message(message, builder.now_us)
+        fault_at("redact.before")
+        result = masker.mask(raw, at, builder.now_us, builder.memories)
+        fault_at("redact.after")
+        builder.add(raw.offset, len(raw.value or b""), result)
 
     def _consume(self) -> list[KafkaMessage]:
         fault_at("read.before")
@@ -262,13 +308,7 @@ class MaskedSlices:
 
     def _start_of(self, partition: int, position: Position) -> int:
         """Where reading starts: the log's word, or the oldest record for a new partition."""
-        if position.topic_id and position.topic_id != self._topic_id:
-            raise LogError(
-                f"the topic {self._config.topic} is not the one this lake has read before "
-                "(it was deleted and made again)",
-                code="topic-recreated",
-                hint="read it into a new lake, or under another topic name",
-            )
+        self._origin.check(partition, position)
         if position.next_offset is None:
             return self._watermarks(partition)[0]
         low = self._checked_low(partition, position.next_offset)
@@ -291,16 +331,6 @@ class MaskedSlices:
 
     def _watermarks(self, partition: int) -> tuple[int, int]:
         return watermarks(self._consumer, self._config.topic, partition, timeout_s=30.0)
-
-
-def _mask_into(
-    builder: SliceBuilder, message: KafkaMessage, masker: Masker, at: Coordinates
-) -> None:
-    raw = raw_message(message)
-    fault_at("redact.before")
-    result = masker.mask(raw, at, builder.now_us, builder.memories)
-    fault_at("redact.after")
-    builder.add(raw.offset, len(raw.value or b""), result)
 
 
 def raw_message(message: KafkaMessage) -> Message:

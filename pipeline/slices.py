@@ -5,11 +5,14 @@ A `MaskedSlice` is the only thing that travels between pipeline steps; no raw by
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 
 Table = Literal["events", "runs", "dead_letters"]
+
+FROM_FILE: Final = "file:"
+"""How the `topic_id` of what was read from a file begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,11 @@ class Shadowed:
 class SliceHeader:
     """What a slice covers and what made it: enough to redo it exactly.
 
-    Offsets `[start, end)` of one partition of the topic with Kafka's id `topic_id`; `now_us` is the
-    one clock reading (epoch microseconds) that every row of the slice shares; `ruleset` and
-    `policy` are digests of documents kept in the lake's log.  `counts` has messages, events,
-    dead_letters, refused and bytes; `redactions` counts by rule id, `dead_letter_codes` by code;
+    Offsets `[start, end)` of one partition of the topic with Kafka's id `topic_id` (for a file it
+    begins with `FROM_FILE` and is a keyed hash of its events up to `end`); `now_us` is the one
+    clock reading (epoch microseconds) that every row of the slice shares; `ruleset` and `policy`
+    are digests of documents kept in the lake's log.  `counts` has messages, events, dead_letters,
+    refused and bytes; `redactions` counts by rule id, `dead_letter_codes` by code;
     `shadow` has what rules in shadow would have done, by rule id.
     """
 

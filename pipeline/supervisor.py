@@ -34,30 +34,31 @@ class IngestReport:
     """What one ingest has done so far.
 
     `counts` has messages, events, dead_letters, refused, bytes, commits; `shadow` counts by rule
-    what those in shadow would have masked; `ends` has the next offset by partition; `waiting` what
-    a worker waits for (None: it works).  `ruleset` is the digest of the rules in force (None: each
-    worker loads its own); `refused_rules` says why those that stand in their place now are not.
+    what those in shadow would have masked; `ends` has the next offset by partition of the topic, or
+    by file; `waiting` what a worker waits for (None: it works).  `ruleset` is the digest of the
+    rules in force (None: each worker loads its own); `refused_rules` says why those that stand in
+    their place now are not.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     redactions: Counter[str] = field(default_factory=Counter)
     dead_letter_codes: Counter[str] = field(default_factory=Counter)
     shadow: Counter[str] = field(default_factory=Counter)
-    gaps: list[tuple[int, int, int, str]] = field(default_factory=list)
-    ends: dict[int, int] = field(default_factory=dict)
+    gaps: list[tuple[int | str, int, int, str]] = field(default_factory=list)
+    ends: dict[int | str, int] = field(default_factory=dict)
     waiting: str | None = None
     restarts: int = 0
     ruleset: str | None = None
     refused_rules: str | None = None
 
-    def add(self, commit: dict[str, Any]) -> None:
-        """Adds the counts of one commit told by a worker."""
+    def add(self, commit: dict[str, Any], where: int | str) -> None:
+        """Adds the counts of one commit told by a worker, of the partition or file `where`."""
         self.counts.update(commit["counts"], commits=1)
         self.redactions.update(commit["redactions"])
         self.dead_letter_codes.update(commit["dead_letter_codes"])
         self.shadow.update(commit["shadow"])
-        self.ends[commit["partition"]] = commit["end"]
-        self.gaps.extend((commit["partition"], *gap) for gap in commit["gaps"])
+        self.ends[where] = commit["end"]
+        self.gaps.extend((where, *gap) for gap in commit["gaps"])
         self.waiting = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -158,7 +159,7 @@ class Supervisor:
             self._ended(index, worker)
         elif message["kind"] == "commit":
             worker.failures = 0
-            self.report.add(message)
+            self.report.add(message, message["topic" if self._config.files else "partition"])
         elif message["kind"] == "waiting":
             self.report.waiting = message["what"]
         elif message["kind"] == "error":

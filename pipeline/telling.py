@@ -20,6 +20,7 @@ def tell_commit(commit: Commit) -> Commit:
     """Tells a commit's counts and hands the commit on."""
     tell(
         "commit",
+        topic=commit.topic,
         partition=commit.partition,
         number=commit.number,
         end=commit.end,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import Bootstrap, ClientFile
+from pipeline.cli.options import Bootstrap, ClientFile, Format
 
 
 def register(app: typer.Typer) -> None:
@@ -19,10 +19,7 @@ def emit(
     ],
     topic: Annotated[str, typer.Option(help="Topic to write to; made if it is missing.")],
     bootstrap: Bootstrap,
-    format_name: Annotated[
-        str,
-        typer.Option("--format", help="auto (by content), or one by name; a wrong one lists them."),
-    ] = "auto",
+    format_name: Format = "auto",
     partitions: Annotated[
         int, typer.Option(min=1, help="Partitions of the topic, if it has to be made.")
     ] = 4,

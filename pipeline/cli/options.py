@@ -8,6 +8,11 @@ import typer
 
 Bootstrap = Annotated[str, typer.Option("--bootstrap", help="Brokers, host:port[,host:port].")]
 
+Format = Annotated[
+    str,
+    typer.Option("--format", help="auto (by content), or one by name; a wrong one lists them."),
+]
+
 ClientFile = Annotated[
     Path | None,
     typer.Option("--config", help="Client settings for Kafka: security.protocol, SASL, TLS."),

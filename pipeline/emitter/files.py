@@ -43,7 +43,7 @@ def find_inputs(paths: Iterable[Path], format_name: str = AUTO) -> tuple[list[In
 
     A path may be a file, a folder (with all below it, in the order of names) or a glob pattern.
     A file that is named must be of the format, or of any for `auto`; in folders and patterns the
-    others are left out.  Raises InputError, also if there is nothing to emit, and UsageError for a
+    others are left out.  Raises InputError, also if there is no such file, and UsageError for a
     format that does not exist.
     """
     wanted = None if format_name == AUTO else format_named(format_name)
@@ -62,7 +62,9 @@ def find_inputs(paths: Iterable[Path], format_name: str = AUTO) -> tuple[list[In
             else:
                 others.append(file)
     if not inputs:
-        raise InputError("there is nothing to emit", code="input-empty", hint="check PATH")
+        raise InputError(
+            "there is no file of a known format", code="input-empty", hint="check PATH"
+        )
     return inputs, others
 
 

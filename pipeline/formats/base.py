@@ -5,7 +5,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn, cast
@@ -17,6 +17,9 @@ from schemas import RunEvent
 LINE_MAX_BYTES: Final = 64 << 20
 FILE_MAX_BYTES: Final = 1 << 30
 HEAD_BYTES: Final = 64 << 10
+
+AT_IMPORT: Final = 253_402_300_799_999_999
+"""Stands for the time of an import that is not known yet; see `stamped`."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -81,10 +84,25 @@ class Format:
 @contextmanager
 def open_source(path: Path, captured_at_us: int) -> Iterator[tuple[Source, IO[bytes]]]:
     """The source at `path`, plain or gzip, and the raw file, whose position is the progress."""
-    with path.open("rb") as raw:
+    try:
+        raw = path.open("rb")
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror})", code="input-file", hint="check the file"
+        ) from None
+    with raw:
         is_gzip = raw.peek(2).startswith(b"\x1f\x8b")
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if is_gzip else raw
         yield Source(stream, str(path), captured_at_us), raw
+
+
+def stamped(event: RunEvent, captured_at_us: int) -> RunEvent:
+    """An event that was read with `AT_IMPORT` as the time of the import, now with that time."""
+    if event.captured_at != AT_IMPORT:
+        return event
+    is_timed = event.occurred_at != AT_IMPORT
+    occurred_at_us = event.occurred_at if is_timed else captured_at_us
+    return replace(event, occurred_at=occurred_at_us, captured_at=captured_at_us)
 
 
 def derived_id(*parts: str | int) -> str:

@@ -69,7 +69,12 @@ def open_topic(config: IngestConfig) -> "RawTopic":
 
 
 def drift_of(config: IngestConfig) -> tuple[Drift, ...]:
-    """What is wrong with the settings of the topic that an ingest reads, by its policy."""
+    """What is wrong with the settings of the topic that an ingest reads, by its policy.
+
+    Files have no settings: how long they stay is for their owner to see to.
+    """
+    if config.files:
+        return ()
     policy = load_policy(Path(config.policy) if config.policy else None)
     return find_drift(open_topic(config).settings(), policy)
 

@@ -32,10 +32,11 @@ def test_the_commands_do_what_they_say(readme: str, tmp_path: Path) -> None:
     commands = re.findall(
         r"^    (redactory (?:emit|ingest|query|verify) .*)$", readme, re.MULTILINE
     )
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in commands:
         _run(command, tmp_path)
-    assert query(tmp_path / "lake", "SELECT count(*) AS n FROM events") == [{"n": len(events)}]
+    for lake in ("lake", "archive"):
+        assert query(tmp_path / lake, "SELECT count(*) AS n FROM events") == [{"n": len(events)}]
 
 
 def test_the_client_emits(readme: str) -> None:

@@ -77,7 +77,7 @@ def test_paths_that_cannot_be_emitted_are_named(folder: Path) -> None:
             find_inputs([folder / path])
     with pytest.raises(UsageError, match="csv"):
         find_inputs([folder], "csv")
-    with pytest.raises(InputError, match="nothing to emit"):
+    with pytest.raises(InputError, match="no file of a known format"):
         find_inputs([folder / "L*"])
 
 

@@ -12,7 +12,7 @@ from pipeline.config import IngestConfig, SliceLimits
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.store import Store
 from pipeline.masking import Masker
-from pipeline.reader import OPEN_SLICES, Clock, MaskedSlices
+from pipeline.reader import OPEN_SLICES, Clock, FromTopic, MaskedSlices
 from pipeline.retention.policy import load_policy
 from pipeline.slices import MaskedSlice
 from pipeline.state.memories import Memories
@@ -105,7 +105,7 @@ def read(tmp_path: Path, masker: Masker) -> Read:
             replace(IngestConfig("b", "runs", "lake"), limits=LIMITS),
             consumer,  # type: ignore[arg-type]
             {p: PartitionLog(store, "runs", p) for p in range(consumer.partitions)},
-            "topic-id",
+            FromTopic("runs", "topic-id"),
             lambda: masker,
             lambda intent: masker,
             lambda *at: Memories(KeyRing.generate(), {}),
