@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 import re2
 
 from redactors.assignments import flag_patterns, named_patterns
+from redactors.cache import derived
 from redactors.databases import Scanned, pattern_database
 from redactors.encoded import CODE_PATTERNS, DATA_URL_PATTERN
 from redactors.errors import RulesetError
@@ -91,7 +92,7 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks, *, screened: bool = True) ->
     fields = [field for field in ruleset.fields if field.kind in kinds]
     recognizers = _recognizers([r for r in ruleset.recognizers if r.kind in kinds])
     signals = _signals(fields)
-    numbered = [(m.rule.id, decoded_patterns(m.rule.pattern, m.rule.id)) for m in matchers]
+    numbered = zip((m.rule.id for m in matchers), _decoded(matchers), strict=True)
     scanned = [
         Scanned(name, pattern, index, once=name in ONCE and index >= len(matchers))
         for index, (name, patterns) in enumerate([*numbered, *signals.items()])
@@ -115,6 +116,17 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks, *, screened: bool = True) ->
         screen=Screen([m.rule for m in matchers], fields, masks.labels)
         if screened and not recognizers
         else None,
+    )
+
+
+def _decoded(matchers: Sequence[Matcher]) -> list[list[str]]:
+    """What decoded text is scanned for, by the matcher."""
+    rules = [matcher.rule for matcher in matchers]
+    return derived(
+        "decoded",
+        [rule.pattern for rule in rules],
+        list[list[str]],
+        lambda: [decoded_patterns(rule.pattern, rule.id) for rule in rules],
     )
 
 

@@ -4,9 +4,7 @@ What is kept is made of patterns alone.  Databases made of remembered values are
 """
 
 import hashlib
-import os
 import platform
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import hyperscan
-import platformdirs
 
+from redactors import cache
 from redactors.errors import RulesetError
 
 
@@ -60,7 +58,7 @@ def pattern_database(patterns: Sequence[Scanned]) -> Any:
     except hyperscan.error:
         every = [_accepted(each, flag) for each, flag in zip(patterns, every, strict=True)]
         database = _built(patterns, every)
-    _write(path, hyperscan.dumpb(database))
+    cache.write(path, hyperscan.dumpb(database))
     return database
 
 
@@ -96,12 +94,12 @@ def _accepted(each: Scanned, flags: int) -> int:
 
 def _path(patterns: Sequence[Scanned], flags: Sequence[int]) -> Path:
     """Where the database is kept: by its patterns, the engine and the machine it was built for."""
-    digest = hashlib.sha256(f"{version('hyperscan')} {platform.machine()}".encode())
-    digest.update(hashlib.sha256(_cpu_flags()).digest())
+    about = bytearray(f"{version('hyperscan')} {platform.machine()} ".encode())
+    about += hashlib.sha256(_cpu_flags()).digest()
     for each, flag in zip(patterns, flags, strict=True):
         pattern = each.pattern.encode()
-        digest.update(b"%d %d %d " % (each.id, flag, len(pattern)) + pattern)
-    return platformdirs.user_cache_path("redactory") / "hyperscan" / f"{digest.hexdigest()}.hs"
+        about += b"%d %d %d " % (each.id, flag, len(pattern)) + pattern
+    return cache.place("hyperscan", bytes(about), ".hs")
 
 
 def _cpu_flags() -> bytes:
@@ -120,14 +118,3 @@ def _read(path: Path) -> Any:
     except (OSError, hyperscan.error):
         return None
     return database
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Keeps `data` if it can; a cache that cannot be written only costs time."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(data)
-        os.replace(file.name, path)  # noqa: PTH105
-    except OSError:
-        return

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import re2
 
+from redactors.cache import derived
 from redactors.databases import Scanned, pattern_database
 from redactors.encoded import CODE_PATTERNS, DATA_URL_PATTERN
 from redactors.layers import FOREIGN_PATTERNS, PERCENT_PATTERN
@@ -58,8 +59,8 @@ class Screen:
         masks = rf"\[(?:{'|'.join(sorted(labels))})[\]:#]"
         found = [
             (needle, Scanned(rule.id, needle.pattern, index, once=True))
-            for index, rule in enumerate(rules)
-            for needle in needles(parse(rule.pattern, rule.id))
+            for index, (rule, every) in enumerate(zip(rules, _needles(rules), strict=True))
+            for needle in every
         ]
         others = [
             *((each, NAMED) for each in name_needles(fields)),
@@ -121,6 +122,16 @@ class Screen:
     def _counts(self, index: int, lowered: bytes) -> bool:
         words = self._keywords.get(index)
         return not words or any(word in lowered for word in words)
+
+
+def _needles(rules: Sequence[Rule]) -> list[list[Needle]]:
+    """What to scan for, by the rule."""
+    return derived(
+        "needles",
+        [rule.pattern for rule in rules],
+        list[list[Needle]],
+        lambda: [needles(parse(rule.pattern, rule.id)) for rule in rules],
+    )
 
 
 def _note(index: int, _start: int, _end: int, _flags: int, found: set[int]) -> None:
