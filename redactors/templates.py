@@ -41,9 +41,12 @@ ALPHABETS: Final[Mapping[str, str]] = {
 _HOLE: Final = re.compile(r"\{\{([A-Za-z0-9]+)(?::([^{}]*))?\}\}")
 
 
-def expand(template: str) -> str:
-    """Fills every hole of `template`; raises ValueError for a kind or size nobody knows."""
-    source = random.Random(template)
+def expand(template: str, seed: str = "") -> str:
+    """Fills every hole of `template`; raises ValueError for a kind or size nobody knows.
+
+    Another seed gives another filling.
+    """
+    source = random.Random(template + seed)
     return _HOLE.sub(lambda hole: _fill(source, hole[1], hole[2] or ""), template)
 
 

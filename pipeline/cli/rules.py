@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli import rules_versions
+from pipeline.cli import rules_gate, rules_versions
 from pipeline.cli.options import AsJson, Keys
 from pipeline.cli.tables import print_table
 
@@ -23,6 +23,7 @@ Source = Annotated[
 
 def register(root: typer.Typer) -> None:
     """Adds `rules` and its commands."""
+    rules_gate.register(app)
     rules_versions.register(app)
     root.add_typer(app, name="rules", rich_help_panel="Redact")
 
@@ -150,6 +151,7 @@ def try_out(rules: Source = None, over: Over = None, as_json: AsJson = False) ->
     """Run the rules on their examples and on labelled lines; exit 1 if one is not as it should be.
 
     A labelled line: {"event" or "text": …, "gone": [what must go], "kept": [what must stay]}.
+    `gate` takes the same lines, and what nobody labelled for clean.
     """
     from dataclasses import asdict
 

@@ -1,20 +1,13 @@
-"""Tries a ruleset on what it should find and what it should leave: examples, and labelled files.
+"""Tries a ruleset on what it should find and what it should leave: examples, and labelled files."""
 
-A line of a labelled file is `{"event": … or "text": …, "gone": [strings], "kept": [strings]}`:
-what must be gone from the redacted text, and what must stand in it as it is.
-"""
-
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-
-from pipeline.errors import UsageError
-from redactors import KeyRing, Redacted, Redactor, Ruleset, Unexaminable
+from pipeline.review.labelled import Row, readings, rows_of, stands_in
+from redactors import KeyRing, Redactor, Ruleset, Unexaminable
 from redactors.templates import expand
 
 Sort = Literal["positives", "negatives", "corpus"]
@@ -35,23 +28,6 @@ class Trial:
 
     tried: dict[Sort, int]
     failures: tuple[Failure, ...]
-
-
-class Labelled(BaseModel):
-    """A line of a labelled file."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    event: Any = None
-    text: str | None = None
-    gone: list[str] = []
-    kept: list[str] = []
-
-    @model_validator(mode="after")
-    def _one_of(self) -> "Labelled":
-        if (self.text is None) == (self.event is None):
-            raise ValueError("give either `event` or `text`")
-        return self
 
 
 def try_rules(ruleset: Ruleset, files: Sequence[Path]) -> Trial:
@@ -85,40 +61,16 @@ def _examples(ruleset: Ruleset, acting: Redactor, shadow: Redactor) -> Iterator[
 
 
 def _corpus(files: Iterable[Path], redactor: Redactor) -> Iterator[_Tried]:
-    for path in files:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield _labelled(f"{path}:{number}", line, redactor)
+    for row in rows_of(files):
+        yield "corpus", row.place, _wrong(row, redactor)
 
 
-def _labelled(place: str, line: bytes, redactor: Redactor) -> _Tried:
+def _wrong(row: Row, redactor: Redactor) -> str | None:
+    redact = redactor.redact_json if row.is_event else redactor.redact_text
     try:
-        row = Labelled.model_validate_json(line)
-    except ValidationError:
-        reason = f"{place} is no object with `event` or `text`, `gone` and `kept`"
-        raise UsageError(reason, code="bad-corpus") from None
-    try:
-        text = _redacted(row, redactor).text
+        seen = list(readings(redact(row.text).text))
     except Unexaminable as error:
-        return "corpus", place, str(error)
-    readings = (text, json.dumps(text)[1:-1], _read(text))
-    left = sum(1 for value in row.gone if any(value in reading for reading in readings))
-    lost = sum(1 for value in row.kept if not any(value in reading for reading in readings))
-    if not left and not lost:
-        return "corpus", place, None
-    return "corpus", place, f"{left} of `gone` left, {lost} of `kept` changed"
-
-
-def _redacted(row: Labelled, redactor: Redactor) -> Redacted:
-    if row.text is not None:
-        return redactor.redact_text(row.text)
-    return redactor.redact_json(json.dumps(row.event, ensure_ascii=False, separators=(",", ":")))
-
-
-def _read(text: str) -> str:
-    """The text as a reader of its strings sees it."""
-    try:
-        return json.dumps(json.loads(text), ensure_ascii=False)
-    except ValueError:
-        return text
+        return str(error)
+    left = sum(1 for planted in row.planted if stands_in(planted.value, seen))
+    lost = sum(1 for value in row.kept if not stands_in(value, seen))
+    return f"{left} of `gone` left, {lost} of `kept` changed" if left or lost else None
