@@ -127,7 +127,7 @@ _IDENTIFIERS: Final[dict[str, Callable[[random.Random], str | int]]] = {
     "version": lambda source: (
         f"{source.randrange(30)}.{source.randrange(30)}.{source.randrange(9)}"
     ),
-    "path": lambda source: f"/work/src/module_{source.randrange(100)}/test_{_hex(source, 6)}.py",
+    "path": lambda source: f"/srv/app/src/module_{source.randrange(100)}/test_{_hex(source, 6)}.py",
     "url": lambda source: f"https://docs.example.org/guide/{source.randrange(1000)}?page=2",
     "order": lambda source: f"order-{source.randrange(10**6)}",
 }
