@@ -86,6 +86,7 @@ class ModelRequested(TypedDict, total=False):
     settings: Mapping[str, Json]
     messages: list[Json]
     tools: list[str]
+    occurrence: int
 
 
 class ModelResponded(TypedDict, total=False):
@@ -104,6 +105,7 @@ class ToolRequested(TypedDict, total=False):
     """A call of a tool; the event's `name` is the tool, `call_id` pairs it with the result."""
 
     arguments: Json
+    occurrence: int
 
 
 class ToolResponded(TypedDict, total=False):
@@ -121,6 +123,7 @@ class EffectIntended(TypedDict, total=False):
     approval: str | None
     capability: str
     arguments: Json
+    occurrence: int
 
 
 class EffectCompleted(TypedDict, total=False):

@@ -7,6 +7,9 @@ from uuid import UUID, uuid5
 
 Boundary = Literal["model", "tool", "effect", "clock", "random"]
 
+OCCURRENCE: Final = "occurrence"
+"""A field of the event that asks; it is no part of the request."""
+
 _KEYS: Final = UUID("5f0c9a52-6d1e-5b84-8f37-c4e2a916b0d3")
 
 
@@ -28,10 +31,10 @@ KINDS: Final[Mapping[Boundary, Kinds]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call.  `request` is the body of the event that asks.
+    """One call.  `key` is the idempotency key of an effect.
 
     `occurrence` counts the run's calls of this boundary and name from 0, so that equal calls are
-    told apart; `key` is the idempotency key of an effect.
+    told apart.
     """
 
     boundary: Boundary
@@ -41,6 +44,11 @@ class Call:
     call_id: str
     key: str | None = None
     honours_key: bool = False
+
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        """The body of the event that asks."""
+        return {**self.request, OCCURRENCE: self.occurrence}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Live:
         if self.journal is not None:
             self.journal.put(call.call_id, call.request)
         if call.boundary == "model":
-            self.tape.behind(kinds.asked, call.request, call=call)
+            self.tape.behind(kinds.asked, call.asked, call=call)
             return call
         self.tape.ask(call)
         if call.boundary == "effect":

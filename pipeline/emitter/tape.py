@@ -47,7 +47,7 @@ class Tape:
 
     def ask(self, call: Call) -> RunEvent:
         """Records that a call is about to be made."""
-        return self._write(KINDS[call.boundary].asked, call.request, call)
+        return self._write(KINDS[call.boundary].asked, call.asked, call)
 
     def answer(self, call: Call, answer: Answer) -> RunEvent:
         """Records what a call gave."""
@@ -57,7 +57,7 @@ class Tape:
         """Records a request, or an answer, that comes from a record, and so is masked already."""
         kinds = KINDS[call.boundary]
         if answer is None:
-            return self._write(kinds.asked, call.request, call, is_masked=True)
+            return self._write(kinds.asked, call.asked, call, is_masked=True)
         return self._write(kinds.answered, answer.body, call, is_masked=True)
 
     def note(

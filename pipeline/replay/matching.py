@@ -10,7 +10,7 @@ from pipeline.emitter.policy import MatchingPolicy, Rule
 from pipeline.replay.bundle import packed
 from pipeline.replay.errors import Diverged, Missing, Place
 from pipeline.replay.masked import Difference, MaskedText, first_difference
-from pipeline.replay.record import RecordedCall, RecordedRun, unpacked
+from pipeline.replay.record import RecordedCall, RecordedRun, requested, unpacked
 
 
 class Matcher:
@@ -114,7 +114,9 @@ def _compared(call: Call, body: Any, rule: Rule, in_order: bool) -> Any:
     kinds = KINDS[call.boundary]
     if kinds.asked == kinds.answered:
         return {}
-    if call.boundary != "model":
+    if call.boundary == "model":
+        body = requested(body)
+    else:
         body = {"arguments": unpacked(body["arguments"])}
     return _trimmed(body, _ignored(rule, in_order))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipeline.emitter.calls import KINDS, Answer, Boundary
+from pipeline.emitter.calls import KINDS, OCCURRENCE, Answer, Boundary
 from pipeline.emitter.policy import MatchingPolicy
 from pipeline.replay.errors import Place
 from schemas import RunEvent
@@ -164,7 +164,7 @@ class _Fold:
     def _request(self, boundary: Boundary, body: Any) -> Any:
         """The request as it is compared: of a tool or an effect its arguments."""
         if boundary == "model":
-            return body
+            return requested(body)
         if KINDS[boundary].asked == KINDS[boundary].answered:
             return {}
         if isinstance(body, dict) and "arguments" in body:
@@ -191,6 +191,13 @@ class _Fold:
                     (b for b in blocks if isinstance(b, dict) and b.get("type") in calls), {}
                 )
         return {}
+
+
+def requested(body: Any) -> Any:
+    """The request in the body of an event that asks a model."""
+    if not isinstance(body, dict):
+        return body
+    return {name: value for name, value in body.items() if name != OCCURRENCE}
 
 
 def parsed(text: str) -> Any:

@@ -48,6 +48,7 @@ def test_every_call_is_recorded_before_and_after_and_masked() -> None:
     assert [event.sequence for event in kept.events] == list(range(len(kept.events)))
     asked, answered = kept.events[4:6]
     assert asked.call_id == answered.call_id
+    assert json.loads(asked.body)["occurrence"] == 0
     assert all(decode(encode(event)) == event for event in kept.events)
     effects = [event.idempotency_key for event in kept.events if event.kind.startswith("effect")]
     assert effects == [sent["key"]] * 2
