@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli import rules_gate, rules_versions
+from pipeline.cli import rules_gate, rules_report, rules_versions
 from pipeline.cli.options import AsJson, Keys
 from pipeline.cli.tables import print_table
 
@@ -25,6 +25,7 @@ def register(root: typer.Typer) -> None:
     """Adds `rules` and its commands."""
     rules_gate.register(app)
     rules_versions.register(app)
+    rules_report.register(app)
     root.add_typer(app, name="rules", rich_help_panel="Redact")
 
 

@@ -21,6 +21,7 @@ from pipeline.records.reading import Row, RunView
 from pipeline.records.show import expired_rows, removal_sentences
 from pipeline.records.timeline import Step, timeline
 
+_SHARED: Final = ((__package__, "base.css"),)
 _DECISIVE: Final = ("decision.made", "effect.intended", "effect.completed", "intervention")
 
 
@@ -58,7 +59,7 @@ class _Attempt:
 def page(view: RunView, now_us: int) -> str:
     """The page of a run."""
     events = tuple(_shown(view))
-    return _template().render(
+    return template(__package__, "page.html").render(
         run_id=view.run_id,
         attempts=[_attempt(record, now_us) for record in view.records],
         tasks=[each for each in events if each.step.kind == "task.captured"],
@@ -70,15 +71,20 @@ def page(view: RunView, now_us: int) -> str:
 
 
 @cache
-def _template() -> jinja2.Template:
+def template(package: str, name: str) -> jinja2.Template:
+    """A page that lies in a package; it escapes whatever it is given, and may include `base.css`,
+    which says how all pages look."""
+    places = (*_SHARED, (package, name))
+    pages = {place: (files(at) / place).read_text("utf-8") for at, place in places}
     environment = jinja2.Environment(
+        loader=jinja2.DictLoader(pages),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_printable,
     )
-    return environment.from_string((files(__package__) / "page.html").read_text(encoding="utf-8"))
+    return environment.get_template(name)
 
 
 def _printable(value: Any) -> Any:

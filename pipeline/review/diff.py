@@ -74,16 +74,7 @@ class Difference:
 
 def compare(old: Ruleset, new: Ruleset, payloads: Iterable[Payload]) -> Difference:
     """What `new` does otherwise than `old`, in itself and to `payloads`."""
-    declared, redeclared = _declared(old), _declared(new)
-    difference = Difference(
-        added=sorted(redeclared.keys() - declared.keys()),
-        removed=sorted(declared.keys() - redeclared.keys()),
-        changed={
-            name: sorted(k for k in entry if entry[k] != former[k])
-            for name, entry in sorted(redeclared.items())
-            if (former := declared.get(name, entry)) != entry
-        },
-    )
+    difference = changes(old, new)
     keys = KeyRing("diff", {"diff": os.urandom(32)})
     editors = Editor(old, keys), Editor(new, keys)
     for payload in payloads:
@@ -97,6 +88,20 @@ def compare(old: Ruleset, new: Ruleset, payloads: Iterable[Payload]) -> Differen
         for sort, sample in differences(payload, was, now):
             difference.note(sort, sample)
     return difference
+
+
+def changes(old: Ruleset, new: Ruleset) -> Difference:
+    """The entries that came, went and changed; nothing is applied."""
+    declared, redeclared = _declared(old), _declared(new)
+    return Difference(
+        added=sorted(redeclared.keys() - declared.keys()),
+        removed=sorted(declared.keys() - redeclared.keys()),
+        changed={
+            name: sorted(k for k in entry if entry[k] != former[k])
+            for name, entry in sorted(redeclared.items())
+            if (former := declared.get(name, entry)) != entry
+        },
+    )
 
 
 class Editor(Redactor):

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.lake.documents import load_ruleset_document, stored_rulesets
 from pipeline.lake.entries import FileEntry
@@ -24,6 +23,7 @@ from pipeline.lake.parquet import from_parquet
 from pipeline.lake.proof.leaks import IDENTIFIERS
 from pipeline.lake.sealing import has_keys
 from pipeline.lake.store import Store
+from pipeline.review.declarations import SORT, declarations
 from pipeline.review.diff import Difference, Editor, Sample, Sort, differences
 from pipeline.review.payloads import Payload
 from redactors import (
@@ -221,18 +221,10 @@ class _Looker:
         return seen
 
     def _take_declared(self, seen: Seen, rows: pa.Table) -> None:
-        made = rows["redactions"].combine_chunks()
-        flat = pc.list_flatten(made)
-        if not len(flat):
-            return
-        paths = pc.struct_field(flat, "path")
-        bare = pc.replace_substring_regex(paths, "(/[0-9]+)+$", "")
-        columns = {key: pc.struct_field(flat, key) for key in ("rule", "label", "action")}
-        columns["name"] = pc.replace_substring_regex(bare, "^.*/", "")
-        table = pa.table({**columns, "path": paths})
-        groups = table.group_by(list(columns)).aggregate([("path", "count"), ("path", "min")])
+        made = declarations(rows)
+        groups = made.group_by(list(SORT)).aggregate([("path", "count"), ("path", "min")])
         for row in groups.to_pylist():
-            sort = Declared(*(row[key] or "" for key in columns))
+            sort = Declared(*(row[key] for key in SORT))
             seen.declared[sort] += row["path_count"]
             seen.places.setdefault(sort, row["path_min"])
 

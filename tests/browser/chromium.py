@@ -18,6 +18,32 @@ FLAGS: Final = (
     "--disable-dev-shm-usage", "--remote-debugging-pipe",
 )  # fmt: skip
 
+CONTRAST = """
+(() => {
+  const numbers = c => (c.match(/[\\d.]+/g) || []).map(Number);
+  const light = c => numbers(c).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const c = getComputedStyle(e).backgroundColor, n = numbers(c);
+      if (n.length < 4 || n[3] > 0) return c;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  let least = 99, where = '', count = 0;
+  for (const e of document.body.querySelectorAll('*')) {
+    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
+    const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    count += 1;
+    if (ratio < least) [least, where] = [ratio, e.className + ' ' + e.tagName];
+  }
+  return {least, where, count};
+})()
+"""
+"""The least contrast of a text with its ground, where it is, and how many texts there are."""
+
 
 def find_chromium() -> str | None:
     """Where a Chromium is, if there is one."""
