@@ -165,7 +165,7 @@ class _Values:
 
     def __init__(self, ruleset: Ruleset, coverage: Coverage) -> None:
         self._coverage = coverage
-        self._roles = Roles(ruleset.fields, lambda name: False)
+        self._roles = Roles(ruleset.in_mode("act").fields, lambda name: False)
         self._kept = Scopes(scope for keep in ruleset.keep for scope in keep.scope)
         self._allowed = {entry.value for entry in ruleset.allow if entry.value is not None}
         self._patterns = [exact_pattern(e.pattern, "allow") for e in ruleset.allow if e.pattern]
