@@ -9,7 +9,7 @@ SOURCES := $(shell find pipeline redactors schemas -type f -not -path '*/__pycac
 # Nothing but the installed wheel may answer to `import pipeline`.
 unexport PYTHONPATH
 
-.PHONY: demo test lint bench crash setup tools jars browser clean
+.PHONY: demo test lint bench crash docs sbom audit setup tools jars browser clean
 .DEFAULT_GOAL := test
 
 demo: setup
@@ -33,6 +33,16 @@ crash: setup
 bench: setup
 	cd "$$(mktemp -d)" && for each in $(ROOT)/benchmarks/bench_*.py; do \
 	  $(PYTHON) "$$each" || exit 1; done
+
+# What the container image is made of, as CycloneDX.
+sbom: $(VENV)/.dependencies
+	mkdir -p dist
+	$(VENV)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	  deploy/container/requirements.txt > dist/redactory.cdx.json
+
+# Known vulnerabilities of what it is made of.  It asks a service on the network, so no test runs it.
+audit: $(VENV)/.dependencies
+	$(VENV)/bin/pip-audit --require-hashes --disable-pip -r deploy/container/requirements.txt
 
 setup: $(VENV)/.wheel jars
 
