@@ -70,7 +70,7 @@ def describe_topic(
         asked = TopicCollection([topic])
         return admin.describe_topics(asked, request_timeout=timeout_s)[topic]
 
-    found = _ask(client_config(bootstrap, config_file), ask, topic)
+    found = ask_broker(client_config(bootstrap, config_file), ask, topic)
     partitions = sorted(partition.id for partition in found.partitions)
     return Topic(topic, str(found.topic_id), tuple(partitions))
 
@@ -94,7 +94,7 @@ def ensure_topic(
         return admin.create_topics([new], request_timeout=timeout_s)[topic]
 
     try:
-        _ask(client_config(bootstrap, config_file), ask, topic)
+        ask_broker(client_config(bootstrap, config_file), ask, topic)
     except BrokerError as error:
         if error.code != "topic-exists":
             raise
@@ -127,6 +127,31 @@ def end_of_partition(
         consumer.close()
 
 
+def ask_broker(
+    config: Mapping[str, Any],
+    request: Callable[[AdminClient], "Future[_T]"],
+    topic: str | None = None,
+) -> _T:
+    """Sends one admin request and waits for its answer; `topic` is what an error is about.
+
+    Raises BrokerError: of the connection's own trouble, which says more than a time-out.
+    """
+    troubles: list[KafkaError] = []
+    admin = AdminClient({**config, "error_cb": troubles.append})
+    try:
+        future = request(admin)
+        while not future.done():
+            admin.poll(0.05)
+            for trouble in troubles:
+                if trouble.code() in _DECISIVE:
+                    raise broker_error(trouble, topic)
+        return future.result()
+    except KafkaException as error:
+        if _cause(error).code() == KafkaError._TIMED_OUT and troubles:
+            raise broker_error(troubles[0], topic) from None
+        raise broker_error(error, topic) from None
+
+
 def broker_error(error: KafkaError | KafkaException, topic: str | None = None) -> BrokerError:
     """The same error in one sentence with what to do; `code` is stable."""
     cause = error if isinstance(error, KafkaError) else _cause(error)
@@ -154,6 +179,8 @@ _SENTENCES: dict[int, tuple[str, str, str]] = {
     # A broker that was just started says so until its partitions have a leader.
     KafkaError.NOT_LEADER_FOR_PARTITION: _AWAY,
     KafkaError.LEADER_NOT_AVAILABLE: _AWAY,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS: _AWAY,
+    KafkaError.COORDINATOR_NOT_AVAILABLE: _AWAY,
     KafkaError.BROKER_NOT_AVAILABLE: _AWAY,
     KafkaError._RESOLVE: (
         "broker-unknown",
@@ -185,26 +212,6 @@ _SENTENCES: dict[int, tuple[str, str, str]] = {
 
 _DECISIVE = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 """What a client reports on the side while the request itself only runs into its time-out."""
-
-
-def _ask(
-    config: Mapping[str, Any], request: Callable[[AdminClient], "Future[_T]"], topic: str
-) -> _T:
-    """Sends one admin request and waits; the connection's own trouble says more than a time-out."""
-    troubles: list[KafkaError] = []
-    admin = AdminClient({**config, "error_cb": troubles.append})
-    try:
-        future = request(admin)
-        while not future.done():
-            admin.poll(0.05)
-            for trouble in troubles:
-                if trouble.code() in _DECISIVE:
-                    raise broker_error(trouble, topic)
-        return future.result()
-    except KafkaException as error:
-        if _cause(error).code() == KafkaError._TIMED_OUT and troubles:
-            raise broker_error(troubles[0], topic) from None
-        raise broker_error(error, topic) from None
 
 
 def _cause(error: KafkaException) -> KafkaError:

@@ -101,6 +101,14 @@ def _rules_in_files(
     key_file: str | None,
     policy_file: str | None,
 ) -> Rules:
+    return _rules(ruleset_in_files(rules, public_key, signature), key_file, policy_file)
+
+
+def ruleset_in_files(rules: str | None, public_key: str | None, signature: str | None) -> Ruleset:
+    """The rules in a file or folder (None: the built-in ones), if they are signed as they must be.
+
+    Raises `RedactorsError`.
+    """
     source = Path(rules) if rules else None
 
     def accept(document: bytes) -> None:
@@ -108,7 +116,7 @@ def _rules_in_files(
             signed = Path(signature) if signature else signature_path(source)
             check_signature(document, signed, Path(public_key))
 
-    return _rules(load_ruleset(source, accept=accept), key_file, policy_file)
+    return load_ruleset(source, accept=accept)
 
 
 @lru_cache(maxsize=1)
@@ -155,7 +163,7 @@ def check_start(config: IngestConfig) -> tuple[int, ...]:
 
     By then rules, keys, policy, lake and topic are known to be usable.
     """
-    _check_signing(config)
+    check_signing(config)
     open_rules(config)
     Store.open(config.lake, create=True).check_writable()
     if config.files:
@@ -164,7 +172,8 @@ def check_start(config: IngestConfig) -> tuple[int, ...]:
     return tuple(p for p in topic.partitions if config.takes(p))
 
 
-def _check_signing(config: IngestConfig) -> None:
+def check_signing(config: IngestConfig) -> None:
+    """Raises `UsageError` for options about signatures that do not go together."""
     if config.rules_signature is not None and config.rules_public_key is None:
         raise UsageError(
             "a signature says nothing without the key to check it with",

@@ -6,20 +6,19 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import ClientFile, Format, Keys, Lake, PolicyFile, Rules
-
-PublicKey = Annotated[
-    Path | None,
-    typer.Option("--rules-public-key", help="Take rules only if signed under it (PEM)."),
-]
-Signature = Annotated[
-    Path | None,
-    typer.Option("--rules-signature", help="Their signature (default: the rules' path with .sig)."),
-]
-
-Instance = Annotated[
-    str, typer.Option(metavar="I/N", help="Read only partitions p with p mod N = I.")
-]
+from pipeline.cli.options import (
+    ClientFile,
+    DeleteConsumed,
+    Format,
+    Instance,
+    Keys,
+    Lake,
+    PolicyFile,
+    PublicKey,
+    Rules,
+    Signature,
+    Workers,
+)
 
 Brokers = Annotated[
     str | None, typer.Option(help="Brokers, host:port[,host:port].", show_default=False)
@@ -74,7 +73,7 @@ def ingest(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="End when every partition is read to its end.")
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    workers: Workers = 1,
     instance: Instance = "0/1",
     slice_records: Annotated[int, typer.Option(min=1, help="Most messages in a slice.")] = 20_000,
     slice_bytes: Annotated[int, typer.Option(min=1, help="Most bytes in a slice.")] = 32 << 20,
@@ -82,9 +81,7 @@ def ingest(
     sweep: Annotated[
         bool, typer.Option(help="Remove rows when they reach their deadline, every hour.")
     ] = True,
-    delete_consumed: Annotated[
-        bool, typer.Option("--delete-consumed", help="Delete the topic's records once committed.")
-    ] = False,
+    delete_consumed: DeleteConsumed = False,
     run_timeout_h: Annotated[
         float, typer.Option(min=0, help="Hours without an event after which a run is abandoned.")
     ] = 24.0,

@@ -35,6 +35,26 @@ Keys = Annotated[
     ),
 ]
 
+PublicKey = Annotated[
+    Path | None,
+    typer.Option("--rules-public-key", help="Take rules only if signed under it (PEM)."),
+]
+
+Signature = Annotated[
+    Path | None,
+    typer.Option("--rules-signature", help="Their signature (default: the rules' path with .sig)."),
+]
+
+Workers = Annotated[int, typer.Option(min=1, help="Worker processes.")]
+
+Instance = Annotated[
+    str, typer.Option(metavar="I/N", help="Read only partitions p with p mod N = I.")
+]
+
+DeleteConsumed = Annotated[
+    bool, typer.Option("--delete-consumed", help="Delete the topic's records once committed.")
+]
+
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="Retention policy file.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

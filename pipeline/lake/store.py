@@ -93,6 +93,11 @@ class Store:
                 return False
             return True
 
+    def written_us(self, key: str) -> int:
+        """When the object was written by the clock of the store (epoch microseconds)."""
+        with lake_errors():
+            return int(self.objects.head(key)["last_modified"].timestamp() * 1_000_000)
+
     def walk(self, folder: str, *, after: str | None = None) -> Iterator[StoredObject]:
         """Every object below `folder`, in no order; only keys above `after` if given."""
         with lake_errors():

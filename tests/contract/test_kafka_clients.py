@@ -5,11 +5,20 @@ import ipaddress
 import logging
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -17,12 +26,15 @@ from cryptography.x509.oid import NameOID
 
 from pipeline import broker
 from pipeline.broker import local
+from pipeline.config import IngestConfig
+from pipeline.doctor.examine import examine
 from pipeline.errors import BrokerError, UsageError
 from pipeline.kafka import client_config, describe_topic, ensure_topic
 
 
 @dataclass(frozen=True)
 class SecureBroker:
+    open: str
     sasl: str
     tls: str
     password: str
@@ -54,13 +66,24 @@ def secure(
             ),
             "listener.name.tls.ssl.keystore.type": "PEM",
             "listener.name.tls.ssl.keystore.location": str(keystore),
+            # Whoever does not log in may do all; what a rule is about is for whom it names.
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "true",
         }
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "server_settings", with_security)
         running = broker.start(home / "broker", free_port(), print)
     ensure_topic(running.bootstrap, "runs", partitions=3)
-    yield SecureBroker(f"127.0.0.1:{sasl}", f"127.0.0.1:{tls}", password, certificate, keystore)
+    yield SecureBroker(
+        running.bootstrap,
+        f"127.0.0.1:{sasl}",
+        f"127.0.0.1:{tls}",
+        password,
+        certificate,
+        keystore,
+    )
     broker.stop(home / "broker")
 
 
@@ -183,6 +206,54 @@ def test_the_example_files_hold_settings_that_the_client_knows(
         text = re.sub(r"/path/to/\w+\.\w+", str(secure.keystore), example.read_text())
         (tmp_path / example.name).write_text(text)
         assert client_config("127.0.0.1:1", tmp_path / example.name)["security.protocol"]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "topic", "told"),
+    [
+        ((), "topic", [("topic", "fail", "check the security settings")]),
+        (
+            (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS),
+            "seen",
+            [
+                ("rights", "fail", "allow READ on topic seen"),
+                ("rights", "warn", "allow READ on group redactory-seen"),
+            ],
+        ),
+    ],
+)
+def test_the_doctor_tells_what_this_user_may_not_do(
+    secure: SecureBroker,
+    tmp_path: Path,
+    allowed: tuple[AclOperation, ...],
+    topic: str,
+    told: list[tuple[str, str, str]],
+) -> None:
+    ensure_topic(secure.open, topic, settings={"retention.ms": "1000", "segment.ms": "1000"})
+    _allow(secure.open, ResourceType.TOPIC, topic, allowed)
+    _allow(secure.open, ResourceType.GROUP, f"redactory-{topic}", ())
+    file = _properties(tmp_path, _login(secure.password))
+    found = examine(IngestConfig(secure.sasl, topic, "", client_config=str(file)), 1, time.time)
+    bad = [each for each in found if each.what != "keys" and each.level != "ok"]
+    assert [(each.what, each.level) for each in bad] == [each[:2] for each in told]
+    assert all(each.advice.startswith(said[2]) for each, said in zip(bad, told, strict=True))
+    assert not any(secure.password in str(each) for each in found)
+
+
+def _allow(
+    bootstrap: str, kind: ResourceType, name: str, operations: tuple[AclOperation, ...]
+) -> None:
+    """Lets the agents' user do just that: another one may do all, so the resource is closed."""
+    grants = [("User:agent", each) for each in operations] + [("User:other", AclOperation.ALL)]
+    rules = [
+        AclBinding(
+            *(kind, name, ResourcePatternType.LITERAL, user, "*", each, AclPermissionType.ALLOW)
+        )
+        for user, each in grants
+    ]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for asked in admin.create_acls(rules).values():
+        asked.result()
 
 
 def _login(password: str) -> dict[str, str]:
