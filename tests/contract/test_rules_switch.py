@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from psutil import Process
 from running import COMMAND, ingest, kill, query, succeed, until
 
 from pipeline.kafka import describe_topic
@@ -132,12 +133,15 @@ def test_a_running_ingest_takes_up_new_rules_and_refuses_bad_ones(
     send_until_written(traffic, lake, topic, first)
     rules.write_text(rules_text("act").replace("reason: r", "reason: ''"))
     until(lambda: "are refused" in said.read_text(), "bad rules are refused")
+    worker = next(p for p in Process(process.pid).children() if "pipeline.worker" in p.cmdline())
+    worker.kill()  # the one that takes its place starts though bad rules stand there
+    until(lambda: not worker.is_running(), "a worker is gone")
     traffic.send(60)
     second = write(rules, rules_text("act"))
     send_until_written(traffic, lake, topic, second)
     process.send_signal(signal.SIGTERM)
     report = json.loads(process.communicate(timeout=60)[0])
-    assert (report["ruleset"], report["refused_rules"], report["restarts"]) == (second, None, 0)
+    assert (report["ruleset"], report["refused_rules"], report["restarts"]) == (second, None, 1)
     assert said.read_text().count("are refused") == 1
     assert f"{rules}:5: a: reason: say something here" in said.read_text().replace("\n", " ")
 

@@ -1,12 +1,15 @@
-"""What a reader holds at a time is bounded, whatever the messages and however many partitions."""
+"""What a reader holds at a time is bounded, and of one ruleset, whatever comes and changes."""
 
+import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from redaction_samples import KEYS, small_ruleset
 
 from pipeline.config import IngestConfig, SliceLimits
 from pipeline.lake.log import PartitionLog
@@ -95,23 +98,29 @@ def masker() -> Masker:
     return Masker(Redactor(load_ruleset(), KeyRing.generate()), load_policy())
 
 
+def reader_of(
+    folder: Path, consumer: FakeConsumer, masker_in_force: Callable[[], Masker]
+) -> MaskedSlices:
+    store = Store.open(folder / "lake", create=True)
+    return MaskedSlices(
+        replace(IngestConfig("b", "runs", "lake"), limits=LIMITS),
+        consumer,  # type: ignore[arg-type]
+        {p: PartitionLog(store, "runs", p) for p in range(consumer.partitions)},
+        FromTopic("runs", "topic-id"),
+        masker_in_force,
+        lambda intent: masker_in_force(),
+        lambda *at: Memories(KeyRing.generate(), {}),
+        Clock(lambda: NOW_US, lambda: 0.0),
+        lambda: False,
+    )
+
+
 @pytest.fixture
 def read(tmp_path: Path, masker: Masker) -> Read:
     """Slices without end, each with the number of messages that are held besides."""
-    store = Store.open(tmp_path / "lake", create=True)
 
     def slices(consumer: FakeConsumer) -> Iterator[tuple[MaskedSlice, int]]:
-        reader = MaskedSlices(
-            replace(IngestConfig("b", "runs", "lake"), limits=LIMITS),
-            consumer,  # type: ignore[arg-type]
-            {p: PartitionLog(store, "runs", p) for p in range(consumer.partitions)},
-            FromTopic("runs", "topic-id"),
-            lambda: masker,
-            lambda intent: masker,
-            lambda *at: Memories(KeyRing.generate(), {}),
-            Clock(lambda: NOW_US, lambda: 0.0),
-            lambda: False,
-        )
+        reader = reader_of(tmp_path, consumer, lambda: masker)
         for masked in reader:
             yield masked, sum(builder.records for builder in reader._open.values())
 
@@ -146,3 +155,19 @@ def test_of_one_message_larger_than_a_slice_a_slice_is_made(read: Read) -> None:
 def test_no_partition_is_starved_by_the_others(read: Read) -> None:
     seen = {masked.header.partition for masked, _ in _first(read, FakeConsumer(64, 10), 200)}
     assert seen == set(range(64))
+
+
+def test_rules_that_change_between_messages_never_share_a_slice(tmp_path: Path) -> None:
+    maskers = [Masker(Redactor(small_ruleset(version=v), KEYS), load_policy()) for v in ("1", "2")]
+    changes = itertools.cycle([maskers[0], maskers[1], maskers[1]])
+    reader = reader_of(tmp_path, FakeConsumer(3, 10), lambda: next(changes))
+    reached, seen = Counter[int](), set()
+    for masked in itertools.islice(reader, 60):
+        header = masked.header
+        assert header.start == reached[header.partition]
+        reached[header.partition] = header.end
+        rulesets = {row for part in masked.parts for row in part.rows["ruleset"].to_pylist()}
+        assert rulesets == {header.ruleset}
+        seen.add((header.ruleset, header.counts["messages"] == LIMITS.records))
+    # Also slices that were closed before they were full.
+    assert seen == {(m.redactor.digest, full) for m in maskers for full in (True, False)}
