@@ -219,6 +219,17 @@ def retry_in_lake(config: IngestConfig, topic: str | None, code: str | None) -> 
         position = PartitionLog(store, topic, partition).position()
         return memories_at(store, topic, rules.keys)(partition, position)
 
+    masker, again = Masker(rules.redactor, rules.policy), reader_again(store, config)
+    retrier = Retrier(store, masker, memories, again, time.time_ns() // 1000)
+    return retrier.retry(topic, code)
+
+
+def reader_again(store: Store, config: IngestConfig) -> ReadAgain:
+    """Reads records of the topics that a lake was made from; the topic of `config` does not matter.
+
+    Raises `LogError` for a topic that was made again, `BrokerError` if it cannot be read.
+    """
+
     def read_again(topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Message]:
         known = PartitionLog(store, topic, partition).position().topic_id
         if known.startswith(FROM_FILE):
@@ -230,9 +241,7 @@ def retry_in_lake(config: IngestConfig, topic: str | None, code: str | None) -> 
         finally:
             consumer.close()
 
-    masker = Masker(rules.redactor, rules.policy)
-    retrier = Retrier(store, masker, memories, read_again, time.time_ns() // 1000)
-    return retrier.retry(topic, code)
+    return read_again
 
 
 def _check_identity(known: str, config: IngestConfig, topic: str) -> None:
@@ -240,7 +249,7 @@ def _check_identity(known: str, config: IngestConfig, topic: str) -> None:
         raise LogError(
             f"the topic {topic} is not the one this lake has read (it was deleted and made again)",
             code="topic-recreated",
-            hint="its dead letters cannot be read again; they go with their retention",
+            hint="its records cannot be read again; dead letters go with their retention",
         )
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.options import Keys, Lake, Rules
+from pipeline.cli.options import ClientFile, Keys, Lake, Rules
 
 if TYPE_CHECKING:
     from pipeline.review.rescrub.run import Outcome
@@ -22,6 +22,11 @@ def rescrub(
         str | None,
         typer.Option(help="Only runs with an event that meets this SQL condition on its columns."),
     ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(help="Brokers, host:port[,host:port]: learn from the topic what is masked."),
+    ] = None,
+    config: ClientFile = None,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept with the receipt.")] = "",
     keys: Keys = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
@@ -33,11 +38,13 @@ def rescrub(
     the state of open runs follow. Start ingests with the rules first. Exit code 3 if some rows
     could not be masked, or a copy made before may hold what is masked now: the receipt names it.
     """
+    from pipeline.lake.proof.topic import Source
     from pipeline.lake.showing import progress_bar
     from pipeline.review.rescrub.run import rescrub_lake
 
+    source = Source(bootstrap, config) if bootstrap is not None else None
     with progress_bar("masking again") as progress:
-        outcome = rescrub_lake(lake, rules, keys, where, reason, progress, is_trial=dry_run)
+        outcome = rescrub_lake(lake, rules, keys, where, reason, source, progress, is_trial=dry_run)
     _tell(outcome, as_json=as_json, is_trial=dry_run)
     is_complete = outcome.receipt is None or outcome.receipt.is_complete
     if not is_complete or any(each.unexaminable for each in outcome.counts.values()):

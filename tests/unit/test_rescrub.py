@@ -3,7 +3,7 @@
 import itertools
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from demo_lake import ingest_events
 from lake_samples import event, header
-from redaction_samples import KEYS, field
+from redaction_samples import KEYS, field, password
 from rescrub_samples import CODE, LATER_US, NAME, NEW, NOW_US, OLD, OURS, lake, run_events
 from typer.testing import CliRunner
 
@@ -30,6 +30,7 @@ from pipeline.lake.sealing import SEALED
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
 from pipeline.lake.verify import Checks, verify
+from pipeline.masking import Message
 from pipeline.records.capture import text_digest
 from pipeline.records.proof import check_states
 from pipeline.records.state import unpack
@@ -42,6 +43,7 @@ from pipeline.slices import MaskedSlice, Part
 from pipeline.state.chain import read_chain
 from pipeline.state.open_runs import OpenRuns
 from redactors import KeyRing, Ruleset, ruleset_digest
+from schemas import encode
 from schemas.parquet import EVENTS
 
 TICKS = itertools.count(LATER_US)
@@ -151,6 +153,29 @@ def test_what_an_open_run_remembers_is_masked_under_the_same_rules_too(store: St
     assert NAME not in held_texts(store) and is_whole(store)
     assert outcome.counts["events"].redactions == {"memory:field-name": 2}
     assert rescrub(store, OLD).receipt is None
+
+
+def test_what_a_run_that_has_ended_showed_is_learnt_from_the_topic(tmp_path: Path) -> None:
+    first, *_, last = [event for event in run_events() if event.run_id == "closed"]
+    said, showed = {"content": f"it is {password()}, really"}, {"password": password()}
+    events = [
+        first,
+        replace(first, event_id="said", sequence=1, kind="message", body=json.dumps(said)),
+        replace(first, event_id="showed", sequence=2, kind="message", body=json.dumps(showed)),
+        replace(last, sequence=3),
+    ]
+    KEYS.save(tmp_path / "keys.json")
+    store = ingest_events(tmp_path / "lake", events, NOW_US, 2, keys=KEYS, ruleset=OLD).store
+    asked: list[tuple[str, int, list[int]]] = []
+
+    def read_again(topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Message]:
+        asked.append((topic, partition, list(offsets)))
+        yield from (Message(at, NOW_US, b"closed", encode(events[at])) for at in offsets)
+
+    assert rescrub(store, OLD).receipt is None and password() in held_texts(store)
+    rescrub(store, OLD, read_again=read_again)
+    assert asked == [("demo", 0, [2])]
+    assert password() not in held_texts(store) and is_whole(store)
 
 
 def test_records_are_those_of_a_lake_that_was_written_under_the_new_rules(

@@ -2,12 +2,13 @@
 
     values that fields show under the new rules, and that are still there
     what the state of open runs remembers, sealed
+    what fields showed that are masked now, where the topic still has their events
     what a rescrub that was stopped had learnt: sealed too, for what showed it may be masked by now
 
-A value that is remembered nowhere any more cannot be looked for: its mask does not tell it.
+A value that none of them has any more cannot be looked for: its mask does not tell it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -17,12 +18,18 @@ from pipeline.lake.entries import digest
 from pipeline.lake.history import History
 from pipeline.lake.layout import TMP, Bucket
 from pipeline.lake.store import Store
+from pipeline.retrying import ReadAgain
 from pipeline.state.chain import read_chain
 from pipeline.state.document import MEMORY, Document, Entry, decode_document, encode_document
 from pipeline.state.open_runs import memory_entries
 from redactors import KeyRing, Redactor, RunMemory, Unexaminable
+from schemas import DecodeError, decode
 
 KEPT: Final = f"{TMP}/rescrub"
+
+
+Shown = dict[int, tuple[str, str]]
+"""Events in which a field was masked, by offset: the run, and when their bucket expires."""
 
 
 class Lessons:
@@ -54,6 +61,20 @@ class Lessons:
         for history in histories:
             for run_id, sealed in _sealed(store, history):
                 self._learn(run_id, RunMemory.unseal(sealed, keys, run_id))
+
+    def take_topic(self, shown: Mapping[tuple[str, int], Shown], read_again: ReadAgain) -> None:
+        """Learns from the records of events in which fields were masked, as they came.
+
+        Raises what `read_again` raises.
+        """
+        for at, events in sorted(shown.items()):
+            for message in read_again(*at, sorted(events)):
+                run_id, expires = events[message.offset]
+                memory = RunMemory()
+                with suppress(DecodeError, Unexaminable):
+                    self._redactor.redact_json(decode(message.value).body, memory)
+                self._learn(run_id, memory)
+                self._first = min(self._first or expires, expires)
 
     def take_kept(self, store: Store, keys: KeyRing) -> None:
         """Learns what was kept by one that was stopped; errors as above."""

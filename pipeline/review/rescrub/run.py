@@ -23,12 +23,14 @@ from typing import Final
 
 import pyarrow as pa
 
+from pipeline.config import IngestConfig
 from pipeline.errors import LakeError, LostPartition, PipelineError
 from pipeline.lake.commits import system_clock_us
 from pipeline.lake.documents import store_ruleset
 from pipeline.lake.entries import FileEntry
 from pipeline.lake.layout import Bucket, new_claim, state_folder
 from pipeline.lake.parquet import join_rows
+from pipeline.lake.proof.topic import Source
 from pipeline.lake.rewriting import BucketLog
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
@@ -36,6 +38,7 @@ from pipeline.lake.writer import NewFile, destroy_keys, publish_files
 from pipeline.retention.copies import read_copies
 from pipeline.retention.ledger import Failure, Ledger, Receipt
 from pipeline.retention.sweep import bucket_receipt, settle, task_of
+from pipeline.retrying import ReadAgain, reader_again
 from pipeline.review.rescrub.learning import forget
 from pipeline.review.rescrub.open_state import scrub_open_runs
 from pipeline.review.rescrub.quoted import Quotations
@@ -65,7 +68,8 @@ class Rescrubber:
     """One re-redaction as rewriter `claim` on behalf of `by`; `clock_us` gives epoch microseconds.
 
     `where` is a condition on `events`: the runs that have such an event are masked again, whole
-    (None: everything is).
+    (None: everything is).  `read_again` reads the topics, to learn what is masked in them (None:
+    what is masked is not known).
     """
 
     store: Store
@@ -75,6 +79,7 @@ class Rescrubber:
     ruleset: Ruleset
     keys: KeyRing
     where: str | None = None
+    read_again: ReadAgain | None = None
     progress: Progress = lambda done, total: None
 
     def preview(self) -> Outcome:
@@ -140,7 +145,7 @@ class Rescrubber:
         return Outcome(work.redactor.digest, work.counts(), buckets.files, receipt)
 
     def _work(self) -> Work:
-        return Work(self.store, self.ruleset, self.keys, self.where, self.progress)
+        return Work(self.store, self.ruleset, self.keys, self.where, self.read_again, self.progress)
 
     def _open_runs(self, work: Work, quotations: Quotations) -> tuple[list[str], list[Failure]]:
         """Step 5: the folders of the states that changed, and what could not be done."""
@@ -246,21 +251,29 @@ def rescrub_lake(
     keys: Path | None,
     where: str | None,
     reason: str,
+    source: Source | None,
     progress: Progress,
     *,
     is_trial: bool,
 ) -> Outcome:
-    """Masks the lake at `location` again under the rules in a file (None: the built-in ones)."""
+    """Masks the lake at `location` again under the rules in a file (None: the built-in ones);
+    `source` is where its topics are (None: they are not asked)."""
     # What runs showed is in memory from here on: a core file would put it on a disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    store, read_again = Store.open(location), None
+    if source is not None:
+        file = str(source.client_file) if source.client_file else None
+        config = IngestConfig(source.bootstrap, "", location, client_config=file)
+        read_again = reader_again(store, config)
     rescrubber = Rescrubber(
-        Store.open(location),
+        store,
         new_claim(),
         getpass.getuser(),
         system_clock_us,
         load_ruleset(rules),
         load_or_create_keys(keys)[0],
         where,
+        read_again,
         progress,
     )
     return rescrubber.preview() if is_trial else rescrubber.rescrub(reason)

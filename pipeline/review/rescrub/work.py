@@ -1,7 +1,8 @@
 """A lake about to be masked again: the rows concerned, what their runs show, who masks them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,9 @@ from pipeline.lake.query import query
 from pipeline.lake.sealing import has_keys
 from pipeline.lake.store import Store
 from pipeline.retention.holds import HoldBook
-from pipeline.review.rescrub.learning import Lessons
+from pipeline.retrying import ReadAgain
+from pipeline.review.declarations import declarations
+from pipeline.review.rescrub.learning import Lessons, Shown
 from pipeline.review.rescrub.open_state import changed_entries, quoted_by_open_runs
 from pipeline.review.rescrub.quoted import Attempt, Facts, Place, Quotations, evidences
 from pipeline.review.rescrub.scrubbing import Counts, Scrubber
@@ -36,18 +39,26 @@ class Work:
     """What one re-redaction knows of its lake; `where` as for `Rescrubber`."""
 
     def __init__(
-        self, store: Store, ruleset: Ruleset, keys: KeyRing, where: str | None, progress: Progress
+        self,
+        store: Store,
+        ruleset: Ruleset,
+        keys: KeyRing,
+        where: str | None,
+        read_again: ReadAgain | None,
+        progress: Progress,
     ) -> None:
         self.store, self._keys, self._progress = store, keys, progress
         kept = [load_ruleset_document(store, digest) for digest in stored_rulesets(store)]
-        labels = {label for document in kept for label in labels_of(parse_document(document))}
+        every = (ruleset, *map(parse_document, kept))
+        self._propagating = {f.id for each in every for f in each.fields if f.propagate}
+        labels = {label for each in every for label in labels_of(each)}
         self.redactor = Redactor(ruleset, keys, labels=labels)
         self._runs = _runs_where(store, where)
         self._book = HoldBook(store)
         self._done, lake = 0, read_lake(store)
         # Events are read three times: to learn, to mask, and for what quotes them.
         self._total = 3 * len(lake.files["events"]) + sum(len(lake.files[t]) for t in ORDER[1:])
-        self.lessons = self._learnt()
+        self.lessons = self._learnt(read_again)
         self.scrubbers = {t: Scrubber(self.redactor, self.lessons.memories) for t in ORDER}
 
     def files(self, table: Table, bucket: Bucket | None = None) -> tuple[FileEntry, ...]:
@@ -158,14 +169,27 @@ class Work:
         flags: Flags = pc.is_in(rows["run_id"], pa.array(self._runs, pa.string())).to_numpy()
         return flags
 
-    def _learnt(self) -> Lessons:
-        lessons = Lessons(self.redactor)
+    def _learnt(self, read_again: ReadAgain | None) -> Lessons:
+        lessons, shown = Lessons(self.redactor), defaultdict[tuple[str, int], Shown](dict)
         for bucket, rows in self.readable("events"):
             self._check_keys(rows)
             lessons.take_events(rows, bucket)
+            for *at, offset, run_id in self._showing(rows) if read_again else ():
+                shown[tuple(at)][offset] = run_id, bucket.expires
+        if read_again is not None:
+            lessons.take_topic(shown, read_again)
         lessons.take_kept(self.store, self._keys)
         lessons.take_open_runs(self.store, read_lake(self.store).histories, self._keys)
         return lessons
+
+    def _showing(self, rows: pa.Table) -> Iterator[Sequence[Any]]:
+        """(topic, partition, offset, run) of the events of which a field was masked by a rule whose
+        values are remembered."""
+        columns = ("kafka_topic", "kafka_partition", "kafka_offset", "run_id")
+        made = declarations(rows, *columns)
+        shows = pc.is_in(made["rule"], pa.array(sorted(self._propagating), pa.string()))
+        found = made.filter(shows).select(columns)
+        yield from zip(*(column.to_pylist() for column in found.columns), strict=True)
 
     def _check_keys(self, rows: pa.Table) -> None:
         """Without the keys of hashed masks nobody can tell them from text."""
