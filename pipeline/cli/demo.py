@@ -19,7 +19,7 @@ def demo(
     replay: Annotated[
         bool, typer.Option("--replay", help="Kill, resume, replay and compare an agent instead.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="With --replay: seed of everything.")] = 12,
+    seed: Annotated[int, typer.Option(min=0, help="With --replay: seed of everything.")] = 11,
     drift: Annotated[
         float, typer.Option(min=0, max=1, help="With --replay: the carrier's answer moves on.")
     ] = 0.82,

@@ -14,6 +14,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, Final
@@ -82,10 +83,10 @@ class Journal:
 
     def _file(self) -> FileIO:
         """An empty file; none that a purge has removed meanwhile."""
-        while self._free:
-            file = self._free.pop()
-            if os.fstat(file.fileno()).st_nlink:
-                return file
+        with suppress(IndexError):  # threads share the journal
+            while not os.fstat((file := self._free.pop()).fileno()).st_nlink:
+                file.close()
+            return file
         path = self._folder / secrets.token_hex(8)
         return FileIO(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600))
 

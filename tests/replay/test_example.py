@@ -25,12 +25,17 @@ SENT = {
 }
 
 
-@pytest.fixture(scope="module", params=["short", pytest.param("whole", marks=pytest.mark.full)])
+WHOLE = [pytest.param(seed, marks=pytest.mark.full) for seed in ("", "1", "2", "3")]
+
+
+@pytest.fixture(scope="module", params=["short", *WHOLE])
 def example(request: pytest.FixtureRequest) -> Any:
-    """With a quarter of the runs, or all by the command that prints them."""
+    """With a quarter of the runs; or all, under the default seed and others, by the command that
+    prints them."""
     if request.param == "short":
         return json.loads(json.dumps(run_example(seed=11, runs=50).as_dict()))
-    return json.loads(succeed("demo", "--replay", "--json", "--seed", "11"))
+    seed = ("--seed", request.param) if request.param else ()
+    return json.loads(succeed("demo", "--replay", "--json", *seed))
 
 
 def test_the_crash_table_is_exact(example: Any) -> None:

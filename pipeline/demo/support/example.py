@@ -17,7 +17,7 @@ from redactors import KeyRing, load_ruleset
 from schemas import Producer
 
 RUNS: Final = 200
-SEED: Final = 12
+SEED: Final = 11
 Z_95: Final = 1.96
 
 
