@@ -4,14 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from signing_samples import write_keys
 from typer.testing import CliRunner
 
 from pipeline.cli.main import app, explain
@@ -26,17 +21,6 @@ rules:
   - {id: a, kind: secret, label: A, pattern: 'a_[a-z]{8}', reason: r, owner: o,
      matches: ['a_{{lower:8}}']}
 """
-
-
-def write_keys(folder: Path, name: str = "rules") -> tuple[Path, Path]:
-    """A fresh private and public key."""
-    key = Ed25519PrivateKey.generate()
-    private, public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
-    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    public.write_bytes(
-        key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    )
-    return private, public
 
 
 @pytest.fixture

@@ -1,17 +1,20 @@
 """Rules that change while an ingest runs: good ones are taken up, of bad ones it is said why."""
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
+from signing_samples import write_keys
 
 from pipeline.config import IngestConfig
 from pipeline.lake.documents import load_ruleset_document
 from pipeline.lake.store import Store
 from pipeline.opening import holding_rules, open_rules
 from pipeline.ruleswatch import RulesWatch, state_of_rules
-from redactors import load_ruleset, ruleset_digest, ruleset_document
+from redactors import RulesetError, load_ruleset, ruleset_digest, ruleset_document
+from redactors.signatures import sign, signature_path
 
 DAY = date(2026, 12, 1)
 
@@ -26,14 +29,20 @@ rules:
 
 
 class Watched:
-    """A watch over a file, its looks taken by hand, and what it said."""
+    """A watch over a signed file, its looks taken by hand, and what it said."""
 
     def __init__(self, folder: Path) -> None:
         self.rules, self.day = folder / "ours.yaml", DAY
-        self.rules.write_text(text(8))
+        self.private, public = write_keys(folder)
+        self.write(text(8))
         self.lake = Store.open(folder / "lake", create=True)
         config = IngestConfig(
-            "", "", str(folder / "lake"), rules=str(self.rules), keys=str(folder / "keys.json")
+            "",
+            "",
+            str(folder / "lake"),
+            rules=str(self.rules),
+            rules_public_key=str(public),
+            keys=str(folder / "keys.json"),
         )
         self.config = holding_rules(config)
         self.taken: list[str] = []
@@ -45,6 +54,15 @@ class Watched:
             state_of_rules(config, DAY),
             lambda: self.day,
         )
+
+    def write(self, rules: str) -> None:
+        """Changes the rules, and signs them if that can be done."""
+        self.rules.write_text(rules)
+        documents: list[bytes] = []
+        with suppress(RulesetError):
+            load_ruleset(self.rules, accept=documents.append)
+        if documents:
+            signature_path(self.rules).write_text(sign(documents[0], self.private))
 
     def look(self, times: int = 2) -> None:
         for _ in range(times):
@@ -62,7 +80,7 @@ def test_what_does_not_change_is_left_alone(watched: Watched) -> None:
 
 
 def test_changed_rules_are_taken_up_once_and_kept_in_the_lake(watched: Watched) -> None:
-    watched.rules.write_text(text(9))
+    watched.write(text(9))
     watched.look(4)
     ruleset = load_ruleset(watched.rules)
     assert watched.taken == [ruleset_digest(ruleset)]
@@ -73,9 +91,9 @@ def test_changed_rules_are_taken_up_once_and_kept_in_the_lake(watched: Watched) 
 
 def test_a_file_that_still_changes_is_not_judged(watched: Watched) -> None:
     for count in (9, 10, 11):
-        watched.rules.write_text(text(count)[:-30])  # as far as it is written
+        watched.write(text(count)[:-30])  # as far as it is written
         watched.look(1)
-    watched.rules.write_text(text(12))
+    watched.write(text(12))
     watched.look(2)
     assert (len(watched.taken), watched.refused) == (1, [])
 
@@ -83,14 +101,24 @@ def test_a_file_that_still_changes_is_not_judged(watched: Watched) -> None:
 def test_bad_rules_are_refused_once_with_their_place_and_mended_ones_taken_up(
     watched: Watched,
 ) -> None:
-    watched.rules.write_text(text(9).replace("matches", "marches"))
+    watched.write(text(9).replace("matches", "marches"))
     watched.look(4)
     (why,) = watched.refused
     assert why.startswith(f"{watched.rules}:")
     assert watched.taken == []
-    watched.rules.write_text(text(9))
+    watched.write(text(9))
     watched.look()
     assert len(watched.taken) == 1
+
+
+def test_rules_that_are_not_signed_yet_wait_for_their_signature(watched: Watched) -> None:
+    watched.rules.write_text(text(9))
+    watched.look(3)
+    assert watched.taken == []
+    assert "is no signature of these rules" in watched.refused[0]
+    watched.write(text(9))
+    watched.look(3)
+    assert (len(watched.taken), len(watched.refused)) == (1, 1)
 
 
 def test_rules_that_are_gone_are_refused_and_back_again_taken_up(watched: Watched) -> None:
