@@ -23,7 +23,7 @@ _RUNS: Final = (
     (re.compile(r"[^\W\d_]+"), "a"),
     (re.compile(r"\d+"), "9"),
     (re.compile(r"\s+"), " "),
-    (re.compile(r"[^\x20-\x7e]+"), "?"),
+    (re.compile(r"[^\x20-\x7e]+|[^\w\s]{2,}"), "?"),
 )
 
 
@@ -84,7 +84,7 @@ def _shown(step: str) -> str:
 
 
 def shape(text: str) -> str:
-    """`text` with each run of letters as `a`, of digits as `9`, of space as one."""
+    """`text` with a run of letters as `a`, of digits as `9`, of signs as `?`, of space as one."""
     for run, sign in _RUNS:
         text = run.sub(sign, text)
     return text

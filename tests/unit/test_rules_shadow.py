@@ -22,7 +22,7 @@ from pipeline.retention.policy import load_policy
 from pipeline.review.check import check
 from pipeline.review.shadow import trials
 from pipeline.review.trial import try_rules
-from pipeline.shadow import MAX_SAMPLES, Hit, Shadow, shadow_of
+from pipeline.shadow import MAX_SAMPLES, Hit, Shadow, shadow_of, shape
 from pipeline.slices import MaskedSlice, Shadowed
 from pipeline.state.memories import Memories
 from redactors import Redactor, RulesetError, load_ruleset, ruleset_digest
@@ -94,6 +94,10 @@ def test_samples_hold_nothing_of_the_payload() -> None:
     (hit,) = SHADOW.look(json.dumps(body))
     assert hit.sample.startswith("/*/*: ")
     assert set(re.findall(r"\w+", hit.sample)) == {"a", "9", "a9a", "BADGE"}
+
+
+def test_signs_that_stand_together_are_not_shown() -> None:
+    assert shape("a secret of signs: !@#$%^&* (or so) é\u2014é") == "a a a a: ? (a a) a?a"
 
 
 def test_a_slice_keeps_few_samples_however_many_there_are() -> None:
