@@ -24,7 +24,7 @@ from pipeline.replay.matching import Matcher
 from pipeline.replay.modes import Recorded
 from pipeline.replay.record import RecordedRun
 from pipeline.replay.session import Agent, Player, Rules, event_fields
-from redactors import KeyRing, parse_document
+from redactors import KeyRing, Redactor, parse_document
 
 NOWHERE: Final = Place(0, "", "")
 
@@ -55,14 +55,16 @@ class Cell:
         """Until the input ends."""
         told = self._read()
         assert told is not None
+        keys = KeyRing(told["key"], {i: bytes.fromhex(k) for i, k in told["keys"].items()})
+        rules = Rules(parse_document(told["ruleset"].encode()), keys if told["keys"] else None)
+        # What is worked out from rules is kept on the disk, where nothing is written from here on.
+        rules.adopt(Redactor(rules.ruleset, rules.keys, by="emitter"))
         scratch = Path(told["scratch"])
         enclose(
             Confines(scratch, tuple(map(Path, told["readable"]))), use_kernel=told["use_kernel"]
         )
         protection = _seen_protection(scratch)
         watch(scratch, lambda: self._place, self._denied)
-        keys = KeyRing(told["key"], {i: bytes.fromhex(k) for i, k in told["keys"].items()})
-        rules = Rules(parse_document(told["ruleset"].encode()), keys if told["keys"] else None)
         player = Player(rules, MatchingPolicy.parse(told["policy"]), told["now_us"], self._watched)
         probe = self._probe(player, scratch)
         agent = load_agent(told["agent"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replay_samples import NOW_US, RULES, record
+from replay_samples import KEYS, NOW_US, RULES, RULESET, record
 from running import redactory
 
 from pipeline.emitter import MatchingPolicy, World
@@ -16,7 +16,8 @@ from pipeline.errors import PipelineError, UsageError
 from pipeline.replay.batch import Batch, Setting, check_probe
 from pipeline.replay.isolation import AUDIT_HOOK
 from pipeline.replay.record import RecordedRun
-from pipeline.replay.session import Replayed
+from pipeline.replay.session import Replayed, Rules
+from redactors import Ruleset
 
 HERE = Path(__file__).parent
 
@@ -141,6 +142,16 @@ def test_the_audit_hook_alone_must_be_accepted() -> None:
 
 def test_what_the_audit_hook_alone_protects_says_so(hooked: Batch) -> None:
     assert hooked.protection is not None and hooked.protection.sockets == AUDIT_HOOK
+
+
+def test_rules_that_were_never_compiled_here_are_before_anything_is_denied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rules = Rules(Ruleset(name="few", version="1", rules=RULESET.rules[:1]), KEYS)
+    with Batch("agents:tick", rules, MatchingPolicy(), NOW_US, Setting((HERE,))) as opened:
+        assert opened.recorded(ticking()).outcome == "same"
+    assert list(tmp_path.rglob("*.hs"))
 
 
 def test_an_archive_in_sight_of_the_agent_is_refused(tmp_path: Path) -> None:
