@@ -123,7 +123,7 @@ def epoch_us(time: Any, zone: tzinfo | None = None) -> int:
 def parse_json(source: Source, text: bytes, *, line: int | None = None) -> Any:
     """The value of a JSON text; what would not survive (repeated keys, NaN) is an error."""
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return faithful_json(text)
     except UnicodeDecodeError:
         source.fail("this is not UTF-8", line=line)
     except RecursionError:
@@ -132,6 +132,11 @@ def parse_json(source: Source, text: bytes, *, line: int | None = None) -> Any:
         source.fail(str(error), line=line)
     except ValueError:
         source.fail("this is not valid JSON", line=line)
+
+
+def faithful_json(text: str | bytes) -> Any:
+    """The value of a JSON text; ValueError or RecursionError for what would not survive."""
+    return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
 def json_text(value: Any) -> str:

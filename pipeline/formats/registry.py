@@ -11,6 +11,7 @@ from pipeline.formats import (
     inspect_eval,
     langsmith,
     openhands,
+    otlp,
     run_event,
     swe_agent,
     tau_bench,
@@ -29,6 +30,8 @@ FORMATS: Final[Mapping[str, Format]] = {
     "inspect": inspect_ai.FORMAT,
     "inspect-eval": inspect_eval.FORMAT,
     "vcr": vcr.FORMAT,
+    "otlp-json": otlp.JSON,
+    "otlp-proto": otlp.PROTO,
 }
 
 AUTO: Final = "auto"

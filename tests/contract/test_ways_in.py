@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from otel_samples import Telemetry
 from running import ingest, kill, query, start, succeed, until
 
 from pipeline.formats import FORMATS, format_of
@@ -54,6 +55,12 @@ def made_files(folder: Path) -> None:
             }
         ]
     }
+    for name in ("json", "proto"):
+        telemetry = Telemetry({"service.name": name})
+        with telemetry.tracer.start_as_current_span("step", attributes={"note": json.dumps(say)}):
+            pass
+        written = telemetry.as_json() if name == "json" else telemetry.as_proto()
+        (folder / f"spans.{name}").write_bytes(written)
     (folder / "cassette.yaml").write_text(yaml.safe_dump(cassette))
     with zipfile.ZipFile(folder / "log.eval", "w") as archive:
         archive.writestr("header.json", json.dumps({"version": 2, "eval": {"task": "t"}}))

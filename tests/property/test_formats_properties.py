@@ -70,6 +70,33 @@ FILES |= {
         ]
     },
 }
+SPAN: dict[str, Any] = {
+    "traceId": "t",
+    "spanId": "s",
+    "name": "chat",
+    "startTimeUnixNano": "1",
+    "endTimeUnixNano": "2",
+    "attributes": [
+        {"key": "gen_ai.request.model", "value": {"stringValue": "m"}},
+        {"key": "llm.input_messages.0.message.role", "value": {"stringValue": "user"}},
+        {"key": "a.b", "value": {"arrayValue": {"values": [{"intValue": "7"}]}}},
+        {"key": "a", "value": {"kvlistValue": {"values": []}}},
+    ],
+    "events": [{"name": "exception", "timeUnixNano": "1", "attributes": []}],
+    "links": [{"traceId": "t", "spanId": "x"}],
+    "status": {"code": 2},
+}
+LOG: dict[str, Any] = {
+    "traceId": "t",
+    "body": {"stringValue": "x"},
+    "eventName": "gen_ai.user.message",
+}
+FILES["otlp-json"] = {
+    "resourceSpans": [
+        {"resource": {"attributes": []}, "scopeSpans": [{"scope": {}, "spans": [SPAN]}]}
+    ],
+    "resourceLogs": [{"scopeLogs": [{"logRecords": [LOG]}]}],
+}
 ODD = (None, True, 7, -1.5, "", "x", "\ud83d", [], [None], [[]], {}, {"x": None}, 10**400)
 
 

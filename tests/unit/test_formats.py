@@ -24,6 +24,8 @@ HEADS = {
     "inspect": b'{\n "version": 2,\n "eval": {"run_id": "r", "task": "t"}, "samples": []}',
     "inspect-eval": b"PK\x03\x04" + bytes(22) + b"\x13\0\0\0_journal/start.json{}",
     "langsmith": b'[{"id": "a", "trace_id": "a", "run_type": "llm", "inputs": {"task_id": 1}}]',
+    "otlp-json": b'{"resourceSpans":[{"scopeSpans":[]}]}',
+    "otlp-proto": b"\0\0\0\x04\x0a\x02\x0a\0",
     "vcr": b"interactions:\n- request:\n    body: null\n",
     "claude-code": b'{"type":"user","sessionId":"s","message":{}}\n',
 }
