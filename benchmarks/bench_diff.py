@@ -1,4 +1,4 @@
-"""What it costs to ask of a lake what other rules would do to it.
+"""What it costs to ask of a lake what other rules would do to it, and to make the page of a review.
 
     python benchmarks/bench_diff.py [--runs 1000] [--rounds 3] [--processes 2] [--folder FOLDER]
 
@@ -10,19 +10,23 @@ what it saves to look with the rules that differ alone.
 """
 
 import argparse
+import resource
 import statistics
 import tempfile
 import time
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF
 from typing import Final
 
-from many_runs import EVENTS_A_RUN, RUNS_TOGETHER, make_lake
+from many_runs import RUNS_TOGETHER, make_lake
 
 from pipeline.lake.live import read_lake
 from pipeline.lake.parquet import from_parquet
 from pipeline.lake.store import Store
 from pipeline.review.diff import Difference
 from pipeline.review.diff_lake import compare_over_lake, question
+from pipeline.review.report.page import page
+from pipeline.review.report.review import review
 from redactors import KeyRing, Redactor, Ruleset, load_ruleset
 from redactors.ruleset import Rule
 
@@ -46,14 +50,42 @@ def main() -> None:
         if not read_lake(store).files["events"]:
             make_lake(store, options.runs, time.time_ns() // 1000)
         plain_s = plainly(store, old, new)
-        times_s = []
+        times = []
         for _ in range(options.rounds):
-            difference, began_s = Difference([], [], {}), time.perf_counter()
+            difference, clock = Difference([], [], {}), Clock()
             asked = question(store.location, old, new, None)
             events = compare_over_lake(difference, asked, options.processes, lambda *_: None)
-            times_s.append(time.perf_counter() - began_s)
-        tell(events, times_s, plain_s, options.processes)
+            times.append(clock.read())
+        tell(f"comparing over {events:,} events, {options.processes} processes", times)
         print(f"found: {difference.counts}")
+        middle_us = 1e6 * statistics.median(cpu_s for _, cpu_s in times) / events
+        plain_us = 1e6 * plain_s
+        print(
+            f"an event: {middle_us:.0f} µs of CPU, compiling included; in the plain way "
+            f"{plain_us:.0f} µs: {plain_us / middle_us:.1f} ×"
+        )
+        times = []
+        for _ in range(options.rounds):
+            clock = Clock()
+            found = review(read_lake(store), new, None, time.time_ns() // 1000, lambda *_: None)
+            size_kb = len(page(found)) / 1000
+            times.append(clock.read())
+        tell(f"the page of a review, {size_kb:,.0f} KB", times)
+
+
+class Clock:
+    """Seconds on the wall and of all cores since it was made."""
+
+    def __init__(self) -> None:
+        self._began_s = time.perf_counter(), self._cpu_s()
+
+    def read(self) -> tuple[float, float]:
+        """(wall, CPU)"""
+        return time.perf_counter() - self._began_s[0], self._cpu_s() - self._began_s[1]
+
+    def _cpu_s(self) -> float:
+        used = [resource.getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN)]
+        return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def changed(old: Ruleset) -> Ruleset:
@@ -75,23 +107,18 @@ def plainly(store: Store, old: Ruleset, new: Ruleset) -> float:
     file = read_lake(store).files["events"][0]
     bodies = from_parquet(store.get(file.path), ("body",))["body"].to_pylist()[:PLAIN]
     redactors = [Redactor(ruleset, KeyRing.generate()) for ruleset in (old, new)]
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     for body in bodies:
         for redactor in redactors:
             redactor.redact_json(str(body))
-    return (time.perf_counter() - began_s) / PLAIN
+    return (time.process_time() - began_s) / PLAIN
 
 
-def tell(events: int, times_s: list[float], plain_s: float, processes: int) -> None:
-    """The median with its spread, and the ratio to the plain way."""
-    middle = statistics.median(times_s)
-    print(
-        f"{events:,} events ({events // EVENTS_A_RUN:,} runs), {processes} processes: "
-        f"{middle:.1f} s in the middle ({min(times_s):.1f} to {max(times_s):.1f}), rules compiled "
-        f"anew each time: {1e6 * middle / events:.0f} µs an event"
-    )
-    ratio = plain_s * events / processes / middle
-    print(f"the plain way takes {1e6 * plain_s:.0f} µs of one core an event: {ratio:.1f} ×")
+def tell(what: str, times: list[tuple[float, float]]) -> None:
+    """The medians with their spread."""
+    for name, taken in zip(("wall", "CPU"), zip(*times, strict=True), strict=True):
+        middle = statistics.median(taken)
+        print(f"{what}: {middle:.1f} s {name} ({min(taken):.1f} to {max(taken):.1f})")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -170,20 +170,26 @@ def _entries(ruleset: Ruleset) -> dict[str, Entry]:
     return {entry.id: entry for entry in every}
 
 
-def only_different(ruleset: Ruleset, other: Ruleset) -> Ruleset:
-    """What of a ruleset can do otherwise to a text than another one: all of it, if what both leave
-    alone differs; all fields, if some do, since names pass from one to the other."""
-    kept = [[each for each in r.rules if each.action == "keep"] for r in (ruleset, other)]
-    if (ruleset.keep, ruleset.allow, kept[0]) != (other.keep, other.allow, kept[1]):
-        return ruleset
-    theirs = _entries(other)
-    return ruleset.model_copy(
-        update={
-            "rules": tuple(each for each in ruleset.rules if theirs.get(each.id) != each),
-            "fields": ruleset.fields if ruleset.fields != other.fields else (),
-            "recognizers": tuple(e for e in ruleset.recognizers if theirs.get(e.id) != e),
-        }
-    )
+def only_different(old: Ruleset, new: Ruleset) -> Ruleset:
+    """Rules that find something wherever two rulesets may do otherwise: those that differ, in both
+    forms; all fields, if some differ, since names pass from one to the other; and all there is, if
+    what the two leave alone differs."""
+    kept = [[each for each in r.rules if each.action == "keep"] for r in (old, new)]
+    is_all = (old.keep, old.allow, kept[0]) != (new.keep, new.allow, kept[1])
+    found: dict[str, list[Any]] = {"rules": [], "fields": [], "recognizers": []}
+    for ruleset, other, suffix in ((old, new, "-was"), (new, old, "")):
+        theirs = _entries(other)
+        for kind, entries in found.items():
+            differ = [e for e in getattr(ruleset, kind) if is_all or theirs.get(e.id) != e]
+            if kind == "fields" and old.fields != new.fields:
+                differ = list(ruleset.fields)
+            entries += [
+                entry.model_copy(update={"id": entry.id + suffix})
+                for entry in differ
+                if entry.action != "keep"
+            ]
+    nothing = {"keep": (), "allow": ()}
+    return new.model_copy(update={kind: tuple(each) for kind, each in found.items()} | nothing)
 
 
 class _Looker:
@@ -197,8 +203,7 @@ class _Looker:
         every = (self._old, self._new, *map(parse_document, kept))
         self._labels = {label for ruleset in every for label in labels_of(ruleset)}
         self._digest = ruleset_digest(self._old)
-        self._was = self._editor(only_different(self._old, self._new))
-        self._now = self._editor(only_different(self._new, self._old))
+        self._first = self._editor(only_different(self._old, self._new))
 
     @cached_property
     def _whole(self) -> tuple[Editor, Editor]:
@@ -234,10 +239,10 @@ class _Looker:
         values = list(counts)
         for start in range(0, len(values), _BATCH):
             batch = {str(number): value for number, value in enumerate(values[start:][:_BATCH])}
-            taken = {made.path for made in self._now.redact_identifiers(batch)[1]}
-            if taken:
-                taken -= {made.path for made in self._was.redact_identifiers(batch)[1]}
-            for path in sorted(taken, key=int):
+            if not self._first.redact_identifiers(batch)[1]:
+                continue
+            was, now = ({m.path for m in e.redact_identifiers(batch)[1]} for e in self._whole)
+            for path in sorted(now - was, key=int):
                 sample = Sample(name, len(batch[path]), "", "identifier: hash as ID")
                 seen.clear.note("newly_masked", sample, counts[batch[path]])
 
@@ -254,9 +259,8 @@ class _Looker:
                 seen.clear.note(sort, sample, row["count_all"])
 
     def _differences(self, payload: Payload, *, is_ours: bool) -> Iterator[tuple[Sort, Sample]]:
-        editors = (self._now,) if is_ours else (self._was, self._now)
         try:
-            if not any(editor.redact_json(payload.text).redactions for editor in editors):
+            if not self._first.redact_json(payload.text).redactions:
                 return
             was, now = self._whole
             yield from differences(

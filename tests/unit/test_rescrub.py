@@ -1,6 +1,5 @@
 """Stored rows are masked again under stricter rules: once, everywhere, and nothing is unmasked."""
 
-import itertools
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,39 +13,48 @@ import pytest
 from demo_lake import ingest_events
 from lake_samples import event, header
 from redaction_samples import KEYS, field, password
-from rescrub_samples import CODE, LATER_US, NAME, NEW, NOW_US, OLD, OURS, lake, run_events
+from rescrub_samples import (
+    CODE,
+    LATER_US,
+    NAME,
+    NEW,
+    NOW_US,
+    OLD,
+    OURS,
+    held_texts,
+    is_whole,
+    lake,
+    rescrub,
+    rescrubber,
+    rows,
+    run_events,
+)
 from typer.testing import CliRunner
 
 from pipeline import faultpoints
 from pipeline.cli.main import app
 from pipeline.errors import LakeError
+from pipeline.lake.checkpoints import cut_all
 from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.layout import new_claim, parse_bucket
 from pipeline.lake.live import read_lake
 from pipeline.lake.log import PartitionLog
-from pipeline.lake.parquet import from_parquet
 from pipeline.lake.proof.compare import differs
 from pipeline.lake.sealing import SEALED
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
-from pipeline.lake.verify import Checks, verify
 from pipeline.masking import Message
 from pipeline.records.capture import text_digest
-from pipeline.records.proof import check_states
-from pipeline.records.state import unpack
 from pipeline.retention.holds import Rows, add_hold
 from pipeline.retention.ledger import Ledger
 from pipeline.retention.policy import bucket_name
+from pipeline.retention.sweep import Sweeper
 from pipeline.review.rescrub.quoted import evidences
-from pipeline.review.rescrub.run import Outcome, Rescrubber
+from pipeline.review.rescrub.run import Rescrubber
 from pipeline.slices import MaskedSlice, Part
-from pipeline.state.chain import read_chain
-from pipeline.state.open_runs import OpenRuns
-from redactors import KeyRing, Ruleset, ruleset_digest
+from redactors import KeyRing, ruleset_digest
 from schemas import encode
 from schemas.parquet import EVENTS
-
-TICKS = itertools.count(LATER_US)
 
 
 @pytest.fixture(autouse=True)
@@ -70,39 +78,6 @@ def store(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sto
     monkeypatch.setenv("REDACTORY_BUCKET_KEYS", str(tmp_path / "bucket-keys"))
     shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return Store.open(tmp_path / "lake")
-
-
-def rescrubber(store: Store, ruleset: Ruleset = NEW, **more: Any) -> Rescrubber:
-    return Rescrubber(store, new_claim(), "tester", lambda: next(TICKS), ruleset, KEYS, **more)
-
-
-def rescrub(store: Store, ruleset: Ruleset = NEW, **more: Any) -> Outcome:
-    return rescrubber(store, ruleset, **more).rescrub("new rules")
-
-
-def rows(store: Store, table: Any = "events") -> list[dict[str, Any]]:
-    files = read_lake(store).files[table]
-    found = [from_parquet(store.get(f.path), keys=store.bucket_keys).to_pylist() for f in files]
-    every = (row for listed in found for row in listed)
-    return sorted(every, key=lambda row: repr(row.get("event_id")))
-
-
-def held_texts(store: Store) -> str:
-    """Everything that rows and the state of open runs say."""
-    said = [repr(rows(store, table)) for table in ("events", "runs")]
-    last = read_lake(store).histories[0].position.last_commit
-    assert last is not None
-    open_runs = OpenRuns(read_chain(store, "demo", 0, last.state_digest))
-    return " ".join([*said, *(repr(unpack(e.payload or b"")) for e in open_runs.oldest())])
-
-
-def is_whole(store: Store) -> bool:
-    keys = Path(store.location).parent / "keys.json"
-    report = verify(
-        store.location, Checks(newer=False, keys=keys, processes=1), beside=check_states
-    )
-    assert report.findings == () and Ledger(store, "").check() == ()
-    return True
 
 
 def test_what_the_new_rules_find_is_gone_and_what_was_masked_stays(store: Store) -> None:
@@ -222,6 +197,18 @@ def test_the_log_says_what_was_rewritten_under_which_rules(store: Store) -> None
     ((entry, receipt),) = Ledger(store, "").entries()
     assert (entry.purpose, entry.by, entry.reason) == ("rescrub", "tester", "new rules")
     assert receipt is not None and sum(bucket.rows for bucket in receipt.buckets) == 0
+
+
+def test_what_was_rescrubbed_is_merged_cut_and_swept_as_any_other(store: Store) -> None:
+    rescrub(store)
+    for file in read_lake(store).files["events"]:
+        bucket = parse_bucket(file.path)
+        assert bucket is not None
+        Rewriter(store, new_claim(), LATER_US).compact(bucket)
+    cut_all(store)
+    assert is_whole(store)
+    Sweeper(store, new_claim(), "tester", lambda: bucket.starts_us).sweep()
+    assert rows(store) == [] and list(store.walk("events")) == [] and is_whole(store)
 
 
 def test_a_trial_changes_nothing_and_counts_the_same(store: Store) -> None:

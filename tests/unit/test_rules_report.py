@@ -20,6 +20,7 @@ from pipeline.retention.copies import read_copies
 from pipeline.review.report.page import page
 from pipeline.review.report.review import Review, review
 from pipeline.review.report.shapes import shape
+from pipeline.review.shadow import Trial
 from redactors import Ruleset, ruleset_digest
 from redactors.ruleset import Allow, Keep
 
@@ -87,6 +88,16 @@ def test_the_page_says_what_was_asked_and_shows_no_value_that_is_masked(store: S
     assert "code heron" in text  # what stands around a mask, as it is stored
     for value in (email(), email(2), password()):
         assert value not in text
+
+
+def test_rules_on_trial_are_marked_and_what_they_would_do_is_told(store: Store) -> None:
+    on_trial = NEW.model_copy(
+        update={"rules": (*OLD.rules, NEW.rules[-1].model_copy(update={"mode": "shadow"}))}
+    )
+    found = replace(reviewed(store, on_trial), trials=[Trial("ours", "ab" * 32, 7, NOW_US, NOW_US)])
+    text = page(found)
+    assert "in shadow: masks nothing" in text and "In shadow: what rules on trial" in text
+    assert "In shadow: what rules on trial" not in page(reviewed(store, on_trial))
 
 
 def test_excerpts_mark_the_mask_in_its_place(store: Store) -> None:

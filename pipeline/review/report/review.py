@@ -7,19 +7,22 @@ from pipeline.lake.live import Lake
 from pipeline.review.diff import Difference, changes
 from pipeline.review.history import Version, document, versions
 from pipeline.review.report.survey import Survey, survey
+from pipeline.review.shadow import Trial, trials
 from redactors import Ruleset, parse_document, ruleset_digest
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
     """What there is to show: the ruleset in question and its digest, what the lake says, the
-    rulesets that wrote it, and what changed since the ruleset `since` (None: nobody asked)."""
+    rulesets that wrote it, trials of rules in shadow, and what changed since the ruleset `since`
+    (None: nobody asked)."""
 
     lake: str
     ruleset: Ruleset
     digest: str
     survey: Survey
     versions: Sequence[Version]
+    trials: Sequence[Trial]
     since: str
     difference: Difference | None
     now_us: int
@@ -47,6 +50,7 @@ def review(
         ruleset_digest(ruleset),
         survey(lake, ruleset, progress),
         versions(lake.store),
+        trials(lake.store),
         since or "",
         difference,
         now_us,
