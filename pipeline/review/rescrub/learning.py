@@ -22,7 +22,8 @@ from pipeline.retrying import ReadAgain
 from pipeline.state.chain import read_chain
 from pipeline.state.document import MEMORY, Document, Entry, decode_document, encode_document
 from pipeline.state.open_runs import memory_entries
-from redactors import KeyRing, Redactor, RunMemory, Unexaminable
+from redactors import KeyRing, Redactor, Ruleset, RunMemory, Unexaminable, ruleset_digest
+from redactors.engine import labels_of
 from schemas import DecodeError, decode
 
 KEPT: Final = f"{TMP}/rescrub"
@@ -33,10 +34,16 @@ Shown = dict[int, tuple[str, str]]
 
 
 class Lessons:
-    """One memory for each run that shows anything, by run id."""
+    """One memory for each run that shows anything, by run id.
 
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
+    Values are remembered for the names of their fields: only the rules for these are asked.
+    """
+
+    def __init__(self, ruleset: Ruleset, keys: KeyRing, labels: Iterable[str]) -> None:
+        fields = ruleset.model_copy(update={"rules": (), "recognizers": ()})
+        every = labels_of(ruleset).union(labels)
+        self._redactor = Redactor(fields, keys, labels=every)
+        self._digest = ruleset_digest(ruleset)
         self._first = ""
         self.memories: dict[str, RunMemory] = {}
 
@@ -44,7 +51,7 @@ class Lessons:
         """Learns from rows of `events` (run_id, body, ruleset) that stand under other rules."""
         columns = [rows[name].to_pylist() for name in ("run_id", "body", "ruleset")]
         for run_id, body, ruleset in zip(*columns, strict=True):
-            if ruleset == self._redactor.digest:
+            if ruleset == self._digest:
                 continue
             memory = RunMemory()
             with suppress(Unexaminable):  # what it showed until then counts

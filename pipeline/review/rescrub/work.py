@@ -48,10 +48,12 @@ class Work:
         progress: Progress,
     ) -> None:
         self.store, self._keys, self._progress = store, keys, progress
+        self._ruleset = ruleset
         kept = [load_ruleset_document(store, digest) for digest in stored_rulesets(store)]
         every = (ruleset, *map(parse_document, kept))
         self._propagating = {f.id for each in every for f in each.fields if f.propagate}
         labels = {label for each in every for label in labels_of(each)}
+        self._labels = frozenset(labels)
         self.redactor = Redactor(ruleset, keys, labels=labels)
         self._runs = _runs_where(store, where)
         self._book = HoldBook(store)
@@ -170,7 +172,8 @@ class Work:
         return flags
 
     def _learnt(self, read_again: ReadAgain | None) -> Lessons:
-        lessons, shown = Lessons(self.redactor), defaultdict[tuple[str, int], Shown](dict)
+        lessons = Lessons(self._ruleset, self._keys, self._labels)
+        shown = defaultdict[tuple[str, int], Shown](dict)
         for bucket, rows in self.readable("events"):
             self._check_keys(rows)
             lessons.take_events(rows, bucket)
