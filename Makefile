@@ -9,7 +9,7 @@ SOURCES := $(shell find pipeline redactors schemas -type f -not -path '*/__pycac
 # Nothing but the installed wheel may answer to `import pipeline`.
 unexport PYTHONPATH
 
-.PHONY: demo test lint bench crash docs sbom audit setup tools jars browser clean
+.PHONY: demo test lint bench crash docs sbom audit setup tools jars browser vectors clean
 .DEFAULT_GOAL := test
 
 demo: setup
@@ -69,6 +69,10 @@ $(VENV)/.wheel: $(VENV)/.dependencies pyproject.toml README.md LICENSE $(SOURCES
 
 jars: $(VENV)/.wheel
 	@$(VENV)/bin/redactory broker fetch >/dev/null
+
+# What an emitter in any language must do, as data.
+vectors: $(VENV)/.dependencies
+	PYTHONPATH=$(ROOT) $(PYTHON) tests/conformance.py
 
 # In it the page of a run is tested; without it that test is skipped.
 browser:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, Message, TopicPartition
+from conformance import partition_of
 from running import redactory, succeed
 
 from pipeline.demo_agent import demo_events
@@ -35,21 +36,6 @@ def messages(bootstrap: str, topic: str, count: int) -> list[Message]:
     return found
 
 
-def murmur2(key: bytes) -> int:
-    """Kafka's 32-bit murmur2 of a key, as its Java client computes it."""
-    mask, mix = 0xFFFFFFFF, 0x5BD1E995
-    value = 0x9747B28C ^ len(key)
-    whole = len(key) - len(key) % 4
-    for at in range(0, whole, 4):
-        block = int.from_bytes(key[at : at + 4], "little") * mix & mask
-        block = (block ^ block >> 24) * mix & mask
-        value = (value * mix & mask) ^ block
-    if rest := key[whole:]:
-        value = (value ^ int.from_bytes(rest, "little")) * mix & mask
-    value = (value ^ value >> 13) * mix & mask
-    return value ^ value >> 15
-
-
 def test_every_event_arrives_once_in_order_in_the_partition_of_its_run(
     bootstrap: str, make_topic: Callable[..., str]
 ) -> None:
@@ -68,7 +54,7 @@ def test_every_event_arrives_once_in_order_in_the_partition_of_its_run(
         by_run[event.run_id].append(event)
         assert key == event.run_id.encode()
         assert message.headers() == [("trace", b"1")]
-        assert message.partition() == (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
+        assert message.partition() == partition_of(event.run_id, PARTITIONS)
     told: dict[str, list[RunEvent]] = defaultdict(list)
     for event in events:
         told[event.run_id].append(event)
