@@ -82,7 +82,8 @@ def lake(folder: Path, ruleset: Ruleset) -> Store:
 
 
 def rescrubber(store: Store, ruleset: Ruleset = NEW, **more: Any) -> Rescrubber:
-    return Rescrubber(store, new_claim(), "tester", lambda: next(TICKS), ruleset, KEYS, **more)
+    given = {"with_open_runs": True, **more}
+    return Rescrubber(store, new_claim(), "tester", lambda: next(TICKS), ruleset, KEYS, **given)
 
 
 def rescrub(store: Store, ruleset: Ruleset = NEW, **more: Any) -> Outcome:

@@ -153,6 +153,18 @@ def test_what_a_run_that_has_ended_showed_is_learnt_from_the_topic(tmp_path: Pat
     assert password() not in held_texts(store) and is_whole(store)
 
 
+def test_the_state_of_open_runs_is_left_to_whoever_ingests_unless_it_is_asked_for(
+    store: Store,
+) -> None:
+    commits = len(read_lake(store).histories[0].commits)
+    outcome = rescrub(store, with_open_runs=False)
+    assert outcome.open_runs == ("_state/demo/0",) and OURS in held_texts(store)
+    assert len(read_lake(store).histories[0].commits) == commits
+    again = rescrub(store, with_open_runs=False)
+    assert again.receipt is None and again.open_runs == outcome.open_runs
+    assert rescrub(store).open_runs == () and CODE not in held_texts(store) and is_whole(store)
+
+
 def test_records_are_those_of_a_lake_that_was_written_under_the_new_rules(
     store: Store, tmp_path: Path
 ) -> None:
@@ -362,7 +374,8 @@ def test_the_command_says_what_would_change_then_does_it(store: Store, tmp_path:
     trial = CliRunner().invoke(app, [*arguments, "--dry-run"])
     assert trial.exit_code == 0 and "rows would be examined" in trial.stdout
     assert OURS in held_texts(store)
-    done = CliRunner().invoke(app, [*arguments, "--json", "--reason", "r"])
+    more = ["--json", "--reason", "r", "--with-open-runs"]
+    done = CliRunner().invoke(app, [*arguments, *more])
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["tables"]["events"]["redactions"]["ours"] == 7

@@ -6,7 +6,7 @@
 3. Each bucket of events: claim, mask some files again into one, commit the rewrite, destroy the
    keys of those that were sealed, delete; until none is left.
 4. The same for run records, which follow their events as they stand then, and for dead letters.
-5. Mask the state of the open runs again, by a commit without offsets.
+5. Where no ingest is at work, mask the state of the open runs again, by a commit without offsets.
 6. Delete files that are no part of the lake: they may hold what is masked now.
 7. Write the receipt; copies that were made before stand in it as not removed.
 
@@ -55,11 +55,13 @@ GROUP_BYTES: Final = 32 << 20
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What was done, or would be: the new ruleset's digest, counts by table, files that were
-    replaced; without a receipt nothing was to do, or nothing was done."""
+    replaced, the folders of open-run state that holds what is to be masked still; without a receipt
+    nothing was to do, or nothing was done."""
 
     ruleset: str
     counts: Mapping[str, Counts]
     files: int
+    open_runs: tuple[str, ...] = ()
     receipt: Receipt | None = None
 
 
@@ -69,7 +71,8 @@ class Rescrubber:
 
     `where` is a condition on `events`: the runs that have such an event are masked again, whole
     (None: everything is).  `read_again` reads the topics, to learn what is masked in them (None:
-    what is masked is not known).
+    what is masked is not known).  `with_open_runs` masks their state, too: an ingest that is at
+    work there would have lost its partition.
     """
 
     store: Store
@@ -80,6 +83,7 @@ class Rescrubber:
     keys: KeyRing
     where: str | None = None
     read_again: ReadAgain | None = None
+    with_open_runs: bool = False
     progress: Progress = lambda done, total: None
 
     def preview(self) -> Outcome:
@@ -94,7 +98,8 @@ class Rescrubber:
         scrub = _Scrubs(work, Quotations(work.scrubbers["runs"], facts))
         for file in (*work.files("runs"), *work.files("dead_letters")):
             files += scrub(file, work.read(file)) is not None
-        return Outcome(work.redactor.digest, work.counts(), files)
+        stale = _folders(work.stale_states(facts))
+        return Outcome(work.redactor.digest, work.counts(), files, stale)
 
     def rescrub(self, reason: str = "") -> Outcome:
         """Steps 1 to 7.
@@ -104,11 +109,13 @@ class Rescrubber:
         """
         # 1
         work = self._work()
-        events, others, is_due = work.due()
+        events, others, facts = work.due()
         ledger = Ledger(self.store, self.claim)
         left, now_us = ledger.left_open(), self.clock_us()
-        if not (is_due or left):
-            return Outcome(work.redactor.digest, work.counts(), 0)
+        if not (events or others or left):
+            stale = work.stale_states(facts) if facts else []
+            if not (stale and self.with_open_runs):
+                return Outcome(work.redactor.digest, work.counts(), 0, _folders(stale))
         # 2
         work.lessons.keep(self.store, self.keys, now_us)
         store_ruleset(self.store, work.redactor.digest, ruleset_document(self.ruleset))
@@ -120,16 +127,19 @@ class Rescrubber:
         buckets = _Buckets(work, self.claim, now_us)
         buckets.scrub(events)
         # 4
-        quotations = Quotations(work.scrubbers["runs"], work.facts())
+        facts = facts or work.facts()
+        quotations = Quotations(work.scrubbers["runs"], facts)
         buckets.scrubs = _Scrubs(work, quotations)
         buckets.scrub(others)
         # 5
-        states, stuck = self._open_runs(work, quotations)
+        stale = work.stale_states(facts)
+        states, stuck = self._open_runs(stale, quotations) if self.with_open_runs else ([], [])
         # 6
         strays = Rewriter(self.store, self.claim, now_us).remove_strays()
         # 7
         undone = [*buckets.failures, *stuck]
-        if not undone:
+        waiting = () if self.with_open_runs else _folders(stale)
+        if not (undone or waiting):
             forget(self.store)
         failures = [*undone, *self._copies(work)]
         receipts = [bucket_receipt(self.store, task) for task in intent.buckets]
@@ -142,15 +152,17 @@ class Rescrubber:
             failures=failures,
             states=states,
         )
-        return Outcome(work.redactor.digest, work.counts(), buckets.files, receipt)
+        return Outcome(work.redactor.digest, work.counts(), buckets.files, waiting, receipt)
 
     def _work(self) -> Work:
         return Work(self.store, self.ruleset, self.keys, self.where, self.read_again, self.progress)
 
-    def _open_runs(self, work: Work, quotations: Quotations) -> tuple[list[str], list[Failure]]:
+    def _open_runs(
+        self, stale: list[tuple[str, int]], quotations: Quotations
+    ) -> tuple[list[str], list[Failure]]:
         """Step 5: the folders of the states that changed, and what could not be done."""
         done, stuck = list[str](), list[Failure]()
-        for at in work.partitions():
+        for at in stale:
             try:
                 if scrub_open_runs(self.store, *at, quotations, self.clock_us):
                     done.append(state_folder(*at))
@@ -163,6 +175,10 @@ class Rescrubber:
             for copy in read_copies(self.store):
                 what = "the copy was made before and may hold what is masked now: remove it"
                 yield Failure(copy.location, "copy-unchecked", what)
+
+
+def _folders(partitions: list[tuple[str, int]]) -> tuple[str, ...]:
+    return tuple(state_folder(*at) for at in partitions)
 
 
 class _Scrubs:
@@ -254,6 +270,7 @@ def rescrub_lake(
     source: Source | None,
     progress: Progress,
     *,
+    with_open_runs: bool,
     is_trial: bool,
 ) -> Outcome:
     """Masks the lake at `location` again under the rules in a file (None: the built-in ones);
@@ -274,6 +291,7 @@ def rescrub_lake(
         load_or_create_keys(keys)[0],
         where,
         read_again,
+        with_open_runs,
         progress,
     )
     return rescrubber.preview() if is_trial else rescrubber.rescrub(reason)

@@ -146,20 +146,30 @@ class Work:
             repeated |= twice
         return Facts(places, repeated)
 
-    def due(self) -> tuple[list[Bucket], list[Bucket], bool]:
-        """Buckets of events, buckets of records and dead letters, and whether anything is due."""
+    def due(self) -> tuple[list[Bucket], list[Bucket], Facts | None]:
+        """Buckets of events, and of records and dead letters, with rows that may change; if there
+        are none of events, what these say, too."""
         events = buckets_of(filter(self.is_due, self.files("events")))
         others = buckets_of(filter(self.is_due, self.files("dead_letters")))
         if events:
-            return events, [*buckets_of(self.files("runs")), *others], True
-        trial = Quotations(Scrubber(self.redactor, self.scrubbers["runs"].memories), self.facts())
+            return events, [*buckets_of(self.files("runs")), *others], None
+        facts = self.facts()
+        trial = self.trial(facts)
         records = buckets_of(
             file
             for file in self.files("runs")
             if trial.records(rows := self.read(file), self.chosen(file, rows)) is not None
         )
-        is_open = any(changed_entries(self.store, *at, trial)[1] for at in self.partitions())
-        return [], [*records, *others], bool(records or others or is_open)
+        return [], [*records, *others], facts
+
+    def trial(self, facts: Facts) -> Quotations:
+        """Masks what quotes events, and counts nothing."""
+        return Quotations(Scrubber(self.redactor, self.lessons.memories), facts)
+
+    def stale_states(self, facts: Facts) -> list[tuple[str, int]]:
+        """The partitions of which the state of open runs holds what is to be masked."""
+        trial = self.trial(facts)
+        return [at for at in self.partitions() if changed_entries(self.store, *at, trial)[1]]
 
     def counts(self) -> Mapping[str, Counts]:
         """What was done to each table."""
