@@ -12,6 +12,7 @@ from pipeline.cli.main import app
 from pipeline.errors import UsageError
 from pipeline.lake.checkpoints import cut_all
 from pipeline.lake.documents import store_ruleset
+from pipeline.lake.entries import canonical
 from pipeline.lake.store import Store
 from pipeline.review.history import versions
 from redactors import load_ruleset, ruleset_digest, ruleset_document
@@ -63,6 +64,21 @@ def test_it_says_the_same_after_the_log_was_cut_and_went_on(lake: Path) -> None:
     ingest(store, masked_slice(12, 15, ruleset=ruleset_digest(OLD)))
     cut_all(store)
     assert stretches(lake)["1"] == [(0, 0, 6, 2, 6), (0, 9, 15, 2, 6)]
+
+
+def test_a_checkpoint_of_before_says_not_which_ruleset_wrote(lake: Path) -> None:
+    store = Store.open(lake)
+    cut_all(store)
+    for path in (lake / "_log/runs").glob("*/checkpoints/*"):
+        document = json.loads(path.read_bytes())
+        del document["stretches"]
+        path.write_bytes(canonical(document))
+    ingest(store, masked_slice(12, 15, ruleset=ruleset_digest(NEW)))
+    unknown, new, old = versions(store)
+    assert (unknown.digest, unknown.kept, unknown.rows) == ("", False, 15)
+    assert (new.version, new.rows, old.version, old.rows) == ("2", 3, "1", 0)
+    printed = CliRunner().invoke(app, ["rules", "history", str(lake)]).stdout
+    assert printed.startswith("unknown  the log was cut before")
 
 
 def test_a_ruleset_that_wrote_nothing_and_one_whose_text_is_not_kept_are_told(lake: Path) -> None:
