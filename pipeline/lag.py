@@ -1,6 +1,7 @@
 """How far an ingest is behind its topic: for those who watch, never for those who read."""
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from types import TracebackType
@@ -66,6 +67,8 @@ class LagWatch:
             client_config(config.bootstrap, config.client_file, **{"group.id": "redactory-lag"})
         )
         self._highs: dict[int | str, int] = {}
+        self.answered_s: float | None = None
+        """When the broker answered last (monotonic); None: it never did."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -83,9 +86,13 @@ class LagWatch:
         self._thread.join()
         self._consumer.close()
 
+    def highs(self) -> dict[int | str, int]:
+        """Where the partitions end, as far as it is known."""
+        return dict(self._highs)
+
     def of(self, ends: Mapping[int | str, int]) -> int | None:
         """Messages not yet committed over the partitions in `ends`; None: not known yet."""
-        highs = dict(self._highs)
+        highs = self.highs()
         if not highs.keys() >= ends.keys() or not ends:
             return None
         return sum(max(0, highs[partition] - end) for partition, end in ends.items())
@@ -101,4 +108,5 @@ class LagWatch:
                     continue  # the broker is away: the last known ends stay
                 if found is not None:
                     self._highs[partition] = found[1]
+                    self.answered_s = time.monotonic()
             self._over.wait(EVERY_S)

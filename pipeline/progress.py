@@ -1,78 +1,111 @@
-"""What a person sees of an ingest: a live line in a terminal, elsewhere a line now and then."""
+"""An ingest as its command runs it: what it says meanwhile, what it reports, how it is stopped."""
 
 import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import date
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from pipeline.config import IngestConfig
+from pipeline.errors import PipelineError
 from pipeline.lag import LagWatch
+from pipeline.metrics.monitor import Monitor
+from pipeline.metrics.vitals import Vitals
 from pipeline.opening import check_start, holding_rules
 from pipeline.retention.schedule import SweepSchedule
 from pipeline.ruleswatch import RulesWatch, State, state_of_rules
+from pipeline.saying import LogFormat, Voice, voice
 from pipeline.supervisor import IngestReport, Supervisor
-from redactors import load_or_create_keys
-
-PLAIN_EVERY_S = 10.0
-"""How often a plain line is printed; that it waits, or does so no more, is printed at once."""
+from redactors import RedactorsError, load_or_create_keys
+from redactors.keys import default_key_file
 
 WAITING = "waiting for"
 
 
-def run_with_progress(config: IngestConfig, workers: int, *, sweeping: bool) -> IngestReport:
-    """Checks that the ingest can start, runs it, shows how it goes on stderr.
+def run_with_progress(
+    config: IngestConfig,
+    workers: int,
+    *,
+    sweeping: bool,
+    metrics: tuple[str, int] | None = None,
+    log_format: LogFormat = "text",
+) -> IngestReport:
+    """Checks that the ingest can start, runs it, says how it goes on stderr.
 
-    With `sweeping`, what reaches its deadline meanwhile is removed.  Raises a PipelineError (or
-    RedactorsError for rules and keys) if it cannot start or go on.
+    With `sweeping`, what reaches its deadline meanwhile is removed; at the address `metrics` it
+    answers to a monitoring system.  Raises a PipelineError (or RedactorsError for rules and keys)
+    if it cannot start or go on.
     """
-    console = Console(stderr=True)
-    ring, created = load_or_create_keys(Path(config.keys) if config.keys else None)
+    with voice(log_format) as spoken:
+        try:
+            return _run(config, workers, spoken, sweeping, metrics)
+        except PipelineError as error:
+            spoken.fail(str(error), error.hint)
+            raise
+        except RedactorsError as error:
+            spoken.fail(str(error), "")
+            raise
+
+
+def _run(
+    config: IngestConfig,
+    workers: int,
+    spoken: Voice,
+    sweeping: bool,
+    metrics: tuple[str, int] | None,
+) -> IngestReport:
+    key_file = Path(config.keys) if config.keys else default_key_file()
+    ring, created = load_or_create_keys(key_file)
     if created:
-        console.print(f"made key {ring.current} in your key file: keep it, masks are made with it")
+        spoken.say(f"made key {ring.current} in your key file: keep it, masks are made with it")
     before = state_of_rules(config, date.today())
     partitions = check_start(config)
     config = holding_rules(config)
-    sweeps = SweepSchedule(config, console.print) if sweeping else nullcontext()
+    changed_s = key_file.stat().st_mtime
+    vitals = Vitals(config, time.time, time.monotonic, ring.current, changed_s)
+    monitor = Monitor(vitals, spoken.say)
+    sweeps = SweepSchedule(config, spoken.say, swept=monitor.swept) if sweeping else nullcontext()
     watch = nullcontext() if config.files else LagWatch(config, partitions)
-    with watch as lag, _shown(console) as show, sweeps:
+    served = monitor.serving(metrics) if metrics else nullcontext()
+    with watch as lag, sweeps, served:
         started_s = time.monotonic()
 
         def on_progress(report: IngestReport) -> None:
-            behind = _behind(lag.of(report.ends)) if lag else ""
-            show(_line(report, behind, time.monotonic() - started_s))
+            behind = lag.of(report.ends) if lag else None
+            line = _line(report, _behind(behind) if lag else "", time.monotonic() - started_s)
+            spoken.show(line, WAITING if report.waiting else "", _fields(report, behind))
+            monitor.update(report, lag)
 
         supervisor = Supervisor(config, min(workers, len(partitions)), on_progress)
-        with _stopping(supervisor), _watching_rules(config, before, supervisor, console):
+        following = _watching_rules(config, before, supervisor, monitor, spoken)
+        with _stopping(supervisor), following:
             return supervisor.run()
 
 
 def _watching_rules(
-    config: IngestConfig, state: State, supervisor: Supervisor, console: Console
+    config: IngestConfig, state: State, supervisor: Supervisor, monitor: Monitor, spoken: Voice
 ) -> AbstractContextManager[object]:
     """Has the workers follow the files of the rules, and says if it cannot be."""
+    monitor.take_up(config.ruleset or "")
     if config.rules is None:
         return nullcontext()
 
-    def say(sentence: str) -> None:
-        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-
     def take_up(digest: str) -> None:
         if digest != supervisor.report.ruleset:
-            say(f"the rules changed: going on under {digest[:12]}")
+            spoken.say(f"the rules changed: going on under {digest[:12]}")
+        monitor.take_up(digest)
         supervisor.switch(digest)
 
     def refuse(why: str) -> None:
-        say(f"the changed rules are refused, those of before go on: {why}")
+        spoken.say(f"the changed rules are refused, those of before go on: {why}", "warning")
         supervisor.refuse_rules(why)
 
     return RulesWatch(config, take_up, refuse, state)
@@ -101,6 +134,18 @@ def _behind(lag: int | None) -> str:
     return "lag ?" if lag is None else f"lag {lag:,}"
 
 
+def _fields(report: IngestReport, lag: int | None) -> dict[str, Any]:
+    """The line's numbers, for a program."""
+    names = ("events", "bytes", "dead_letters", "refused", "commits")
+    return {
+        **{name: report.counts[name] for name in names},
+        "redactions": report.redactions.total(),
+        "restarts": report.restarts,
+        "lag": lag,
+        "waiting": report.waiting,
+    }
+
+
 def _line(report: IngestReport, behind: str, elapsed_s: float) -> str:
     if report.waiting:
         return f"{WAITING} {report.waiting}"
@@ -118,24 +163,6 @@ def _line(report: IngestReport, behind: str, elapsed_s: float) -> str:
     if report.refused_rules:
         parts.append("changed rules refused")
     return " · ".join(parts)
-
-
-@contextmanager
-def _shown(console: Console) -> Iterator[Callable[[str], None]]:
-    if console.is_terminal:
-        with Live(console=console, refresh_per_second=4) as live:
-            yield lambda line: live.update(Text(line))
-        return
-    last_s, was_waiting = -PLAIN_EVERY_S, False
-
-    def plain(line: str) -> None:
-        nonlocal last_s, was_waiting
-        waits = line.startswith(WAITING)
-        if waits != was_waiting or time.monotonic() - last_s >= PLAIN_EVERY_S:
-            last_s, was_waiting = time.monotonic(), waits
-            console.print(line, markup=False, highlight=False)
-
-    yield plain
 
 
 @contextmanager

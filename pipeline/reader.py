@@ -22,6 +22,7 @@ from pipeline.lake.log import PartitionLog, Position
 from pipeline.masking import Coordinates, Masker, Message
 from pipeline.slices import MaskedSlice
 from pipeline.state.memories import Memories
+from pipeline.telling import tell_reading
 
 POLL_S = 0.2
 BATCH_MESSAGES = 1_000
@@ -121,6 +122,7 @@ class MaskedSlices:
                     return
                 yield redone
         self._assign(self._next)
+        tell_reading(self._next)
         while not self._is_over(ends_s):
             yield from self._follow_rules()
             for message in self._consume():

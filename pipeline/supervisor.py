@@ -30,6 +30,15 @@ _ALL = -1
 
 
 @dataclass(slots=True)
+class Workers:
+    """How many workers there should be by now, how many run, and which have begun to read."""
+
+    wanted: int = 0
+    running: int = 0
+    reading: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class IngestReport:
     """What one ingest has done so far.
 
@@ -37,7 +46,8 @@ class IngestReport:
     what those in shadow would have masked; `ends` has the next offset by partition of the topic, or
     by file; `waiting` what a worker waits for (None: it works).  `ruleset` is the digest of the
     rules in force (None: each worker loads its own); `refused_rules` says why those that stand in
-    their place now are not.
+    their place now are not.  `starts` has where reading began, by partition, and `opened_us`
+    when the last slice was opened (epoch microseconds), by partition or file.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -50,6 +60,9 @@ class IngestReport:
     restarts: int = 0
     ruleset: str | None = None
     refused_rules: str | None = None
+    workers: Workers = field(default_factory=Workers)
+    starts: dict[int | str, int] = field(default_factory=dict)
+    opened_us: dict[int | str, int] = field(default_factory=dict)
 
     def add(self, commit: dict[str, Any], where: int | str) -> None:
         """Adds the counts of one commit told by a worker, of the partition or file `where`."""
@@ -58,6 +71,7 @@ class IngestReport:
         self.dead_letter_codes.update(commit["dead_letter_codes"])
         self.shadow.update(commit["shadow"])
         self.ends[where] = commit["end"]
+        self.opened_us[where] = commit["now_us"]
         self.gaps.extend((where, *gap) for gap in commit["gaps"])
         self.waiting = None
 
@@ -130,6 +144,7 @@ class Supervisor:
 
     def run(self) -> IngestReport:
         """Returns when every worker is done; raises the error that none of them could get over."""
+        self.report.workers.wanted = self._count
         try:
             for index in range(self._count):
                 self._start(index, failures=0)
@@ -160,11 +175,18 @@ class Supervisor:
         elif message["kind"] == "commit":
             worker.failures = 0
             self.report.add(message, message["topic" if self._config.files else "partition"])
+        elif message["kind"] == "reading":
+            self._reads(index, message["starts"])
         elif message["kind"] == "waiting":
             self.report.waiting = message["what"]
         elif message["kind"] == "error":
             worker.error = worker.error or message  # the first one is the cause
         self._on_progress(self.report)
+
+    def _reads(self, index: int, starts: list[dict[str, int]]) -> None:
+        self.report.workers.reading.add(index)
+        if not self._config.files:
+            self.report.starts.update((each["partition"], each["offset"]) for each in starts)
 
     def _take_up(self, message: dict[str, Any]) -> None:
         self.report.refused_rules = message.get("why")
@@ -177,7 +199,11 @@ class Supervisor:
 
     def _ended(self, index: int, worker: _Worker) -> None:
         del self._workers[index]
+        workers = self.report.workers
+        workers.running = len(self._workers)
+        workers.reading.discard(index)
         if worker.process.wait() == 0:
+            workers.wanted -= 1
             return
         error = worker.error or {
             "code": "worker-died",
@@ -213,6 +239,7 @@ class Supervisor:
         )
         _write(process, config.to_json())
         self._workers[index] = _Worker(config, process, failures)
+        self.report.workers.running = len(self._workers)
         threading.Thread(target=self._listen, args=(index, process), daemon=True).start()
 
     def _listen(self, index: int, process: subprocess.Popen[str]) -> None:

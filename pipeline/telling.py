@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,9 +11,14 @@ from pipeline.lake.entries import Commit
 
 
 def tell(kind: str, **fields: Any) -> None:
-    """Writes one message; `kind` is commit, waiting, error or done."""
+    """Writes one message; `kind` is reading, commit, waiting, error or done."""
     sys.stdout.write(json.dumps({"kind": kind, **fields}) + "\n")
     sys.stdout.flush()
+
+
+def tell_reading(starts: Mapping[int, int]) -> None:
+    """Tells the offset at which each partition is read on."""
+    tell("reading", starts=[{"partition": p, "offset": at} for p, at in starts.items()])
 
 
 def tell_commit(commit: Commit) -> Commit:
@@ -24,6 +29,7 @@ def tell_commit(commit: Commit) -> Commit:
         partition=commit.partition,
         number=commit.number,
         end=commit.end,
+        now_us=commit.now_us,
         counts=dict(commit.counts),
         redactions=dict(commit.redactions),
         dead_letter_codes=dict(commit.dead_letter_codes),

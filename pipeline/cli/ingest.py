@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -34,6 +34,18 @@ Files = Annotated[
     ),
 ]
 
+UntilCaughtUp = Annotated[
+    bool, typer.Option("--until-caught-up", help="End when every partition is read to its end.")
+]
+
+Sweeping = Annotated[
+    bool, typer.Option(help="Remove rows when they reach their deadline, every hour.")
+]
+
+RunTimeout = Annotated[
+    float, typer.Option(min=0, help="Hours without an event after which a run is abandoned.")
+]
+
 FlushInterval = Annotated[
     float, typer.Option(min=0.1, help="Longest time until what was read can be queried.")
 ]
@@ -41,6 +53,17 @@ FlushInterval = Annotated[
 DeadLetterRate = Annotated[
     float,
     typer.Option(min=0, max=1, help="Stop if a larger part of the last messages is no events."),
+]
+
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there.", show_default=False
+    ),
+]
+
+LogLines = Annotated[
+    Literal["text", "json"], typer.Option("--log-format", help="How it speaks on stderr.")
 ]
 
 Words = Annotated[
@@ -70,22 +93,18 @@ def ingest(
     keys: Keys = None,
     policy: PolicyFile = None,
     config: ClientFile = None,
-    until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="End when every partition is read to its end.")
-    ] = False,
+    until_caught_up: UntilCaughtUp = False,
     workers: Workers = 1,
     instance: Instance = "0/1",
     slice_records: Annotated[int, typer.Option(min=1, help="Most messages in a slice.")] = 20_000,
     slice_bytes: Annotated[int, typer.Option(min=1, help="Most bytes in a slice.")] = 32 << 20,
     flush_interval_s: FlushInterval = 5.0,
-    sweep: Annotated[
-        bool, typer.Option(help="Remove rows when they reach their deadline, every hour.")
-    ] = True,
+    sweep: Sweeping = True,
     delete_consumed: DeleteConsumed = False,
-    run_timeout_h: Annotated[
-        float, typer.Option(min=0, help="Hours without an event after which a run is abandoned.")
-    ] = 24.0,
+    run_timeout_h: RunTimeout = 24.0,
     max_dead_letter_rate: DeadLetterRate = 0.5,
+    metrics: Metrics = None,
+    log_format: LogLines = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     words: Words = None,
 ) -> None:
@@ -99,6 +118,7 @@ def ingest(
     what has come to it since, and no more.
     """
     from pipeline.config import IngestConfig, SliceLimits, parse_instance
+    from pipeline.metrics.server import parse_address
     from pipeline.progress import print_report, run_with_progress
 
     paths, beam_options = _sorted(files or (), words or ())
@@ -124,7 +144,11 @@ def ingest(
         delete_consumed=delete_consumed,
         beam_options=beam_options,
     )
-    print_report(run_with_progress(settings, workers, sweeping=sweep), as_json)
+    address = parse_address(metrics) if metrics else None
+    report = run_with_progress(
+        settings, workers, sweeping=sweep, metrics=address, log_format=log_format
+    )
+    print_report(report, as_json)
 
 
 def _sorted(

@@ -36,6 +36,7 @@ EXTRA_OF = {
     "opentelemetry": "otel",
     "opentelemetry.proto": "otel",
     "psutil": "pipeline",
+    "prometheus_client": "pipeline",
     "pyarrow": "pipeline",
     "presidio_analyzer": "ner",
 }

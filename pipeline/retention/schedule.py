@@ -32,7 +32,8 @@ STRAYS_EVERY_US: Final = 24 * HOUR_US
 
 
 class SweepSchedule:
-    """A context manager; `tell` is given a sentence when something would not go."""
+    """A context manager; `tell` is given a sentence when something would not go, `swept` after each
+    sweep whether everything went and how many rows did."""
 
     def __init__(
         self,
@@ -40,9 +41,10 @@ class SweepSchedule:
         tell: Callable[[str], None],
         clock_us: Callable[[], int] = system_clock_us,
         find_drift: Callable[[IngestConfig], Sequence[Drift]] = drift_of,
+        swept: Callable[[bool, int], None] = lambda is_complete, rows: None,
     ) -> None:
         self._config, self._tell, self._clock_us = config, tell, clock_us
-        self._find_drift = find_drift
+        self._find_drift, self._swept = find_drift, swept
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._strays_us = self._clock_us()
@@ -92,6 +94,8 @@ class SweepSchedule:
         receipt = sweeper.sweep(with_strays=with_strays)
         if with_strays:
             self._strays_us = now_us
+        rows = sum(bucket.rows for bucket in receipt.buckets) if receipt else 0
+        self._swept(receipt is None or receipt.is_complete, rows)
         if receipt is not None and not receipt.is_complete:
             self._tell(f"the sweep could not remove everything: see receipt {receipt.number}")
             return False

@@ -1,0 +1,1 @@
+"""What an ingest tells of itself while it runs: Prometheus metrics, health, readiness."""
