@@ -47,7 +47,7 @@ class IngestConfig:
     `epoch_s` bounds the life of one pipeline; the next one starts from the log.  A run of which
     nothing came for `run_timeout_h` hours counts as abandoned.  With `delete_consumed` the topic's
     records are deleted once they are committed.  `files` (paths, each with the name of its format)
-    are read in place of a topic; they are dealt out as partitions are.
+    are read in place of a topic; they are dealt out as partitions are, by their names.
     `max_dead_letter_rate` is the largest part of the messages, from 0 to 1, that may become dead
     letters before the ingest stops.
     """
@@ -106,6 +106,14 @@ class IngestConfig:
     def client_file(self) -> Path | None:
         """The file with the Kafka client's settings, if one was given."""
         return Path(self.client_config) if self.client_config else None
+
+    @property
+    def own_files(self) -> tuple[tuple[str, str], ...]:
+        """The files that this instance reads: all of one name, since they may be the same one."""
+        first: dict[str, int] = {}
+        for number, (path, _) in enumerate(self.files):
+            first.setdefault(Path(path).name, number)
+        return tuple(file for file in self.files if self.takes(first[Path(file[0]).name]))
 
     def takes(self, partition: int) -> bool:
         """Whether this instance reads `partition`."""

@@ -167,7 +167,7 @@ def check_start(config: IngestConfig) -> tuple[int, ...]:
     open_rules(config)
     Store.open(config.lake, create=True).check_writable()
     if config.files:
-        return tuple(number for number in range(len(config.files)) if config.takes(number))
+        return tuple(range(len(config.own_files)))
     topic = describe_topic(config.bootstrap, config.topic, config.client_file)
     return tuple(p for p in topic.partitions if config.takes(p))
 
@@ -234,8 +234,7 @@ def _open_files(config: IngestConfig, store: Store, rules: Rules) -> OpenReader:
             if file.failure is not None:
                 raise file.failure
 
-    files = [file for number, file in enumerate(config.files) if config.takes(number)]
-    return OpenReader(FileSlices(files, read, STOP.is_set), lambda: None)
+    return OpenReader(FileSlices(config.own_files, read, STOP.is_set), lambda: None)
 
 
 def _topic_of(file: FileConsumer, store: Store, redactor: Redactor) -> str | None:

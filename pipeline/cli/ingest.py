@@ -188,4 +188,5 @@ def _found(paths: Sequence[Path], format_name: str) -> tuple[tuple[str, str], ..
     from pipeline.emitter.files import find_inputs
 
     inputs, _ = find_inputs(paths, format_name) if paths else ([], [])
-    return tuple((str(each.path.resolve()), each.format.name) for each in inputs)
+    found = ((str(each.path.resolve()), each.format.name) for each in inputs)
+    return tuple(dict.fromkeys(found))

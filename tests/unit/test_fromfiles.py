@@ -19,8 +19,10 @@ from pipeline.ingest import AssembleRuns, CommitSlice, WriteParquet
 from pipeline.lake.live import read_lake
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.parquet import from_parquet
+from pipeline.lake.proof.topic import Source, against_topic
 from pipeline.lake.store import Store
 from pipeline.opening import open_reader
+from pipeline.retrying import reader_again
 from redactors import KeyRing
 from schemas import RunEvent, encode_json
 
@@ -282,6 +284,25 @@ def test_a_slice_that_was_given_up_does_not_bar_the_file(
 
 def _intents(store: Store) -> list[str]:
     return [item.key for item in store.walk("_log") if item.key.endswith(".intent")]
+
+
+def test_files_of_one_name_go_to_one_worker(config: IngestConfig) -> None:
+    paths = ("a/x.jsonl", "b/y.jsonl", "c/x.jsonl", "d/z.jsonl", "e/y.jsonl")
+    shared = replace(config, files=tuple((path, "run-event") for path in paths))
+    shares = [[path for path, _ in shared.share(n, 2).own_files] for n in range(2)]
+    assert shares == [["a/x.jsonl", "c/x.jsonl"], ["b/y.jsonl", "d/z.jsonl", "e/y.jsonl"]]
+
+
+def test_what_looks_into_topics_again_leaves_files_out(
+    config: IngestConfig, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(line(0))
+    (row,) = take_in(config, path)
+    store, nowhere = Store.open(config.lake), "127.0.0.1:1"
+    assert list(against_topic(read_lake(store), Source(nowhere))) == []
+    again = reader_again(store, replace(config, bootstrap=nowhere))
+    assert list(again(row["kafka_topic"], 0, [0])) == []
 
 
 @pytest.mark.parametrize(
