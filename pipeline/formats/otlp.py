@@ -29,6 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pipeline.errors import UsageError
 from pipeline.formats.base import LINE_MAX_BYTES, Format, Source, derived_id, parse_json
 from pipeline.formats.genai import DETAILS, Attributes, Call, call_of, message_of, nested
 from pipeline.formats.run import Run
@@ -109,8 +110,14 @@ def read_proto(source: Source) -> Iterator[RunEvent]:
 
 
 def _messages(source: Source, content: bytes) -> Iterator[Any]:
-    from pipeline.formats.otlp_proto import as_json
-
+    try:
+        from pipeline.formats.otlp_proto import as_json
+    except ModuleNotFoundError:
+        raise UsageError(
+            "OTLP in protobuf needs opentelemetry-proto, which is not installed",
+            code="missing-extra",
+            hint="pip install 'redactory[otel]'",
+        ) from None
     at = 0
     while at < len(content):
         size = int.from_bytes(content[at : at + _LENGTH_BYTES], "big")

@@ -4,6 +4,7 @@ import itertools
 import json
 import random
 import string
+import sys
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from opentelemetry.trace import Status, StatusCode
 from otel_samples import Telemetry, secret_bearing
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, UsageError
 from pipeline.formats import FORMATS, Source
 from pipeline.masking import Coordinates, MaskedEvent, Masker, Message
 from pipeline.retention.policy import load_policy
@@ -224,6 +225,18 @@ def test_an_attribute_that_comes_twice_is_kept_twice() -> None:
     request = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
     events = read("otlp-json", json.dumps(request).encode())
     assert body(events, "otel.span")["span"]["attributes"] == {"a": "x", "a#2": "y"}
+
+
+def test_without_the_extra_protobuf_is_not_read_and_json_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    telemetry, _ = secret_bearing(plain_words())
+    monkeypatch.delitem(sys.modules, "pipeline.formats.otlp_proto", raising=False)
+    monkeypatch.setitem(sys.modules, "google.protobuf.json_format", None)
+    assert read("otlp-json", telemetry.as_json())
+    with pytest.raises(UsageError) as caught:
+        read("otlp-proto", telemetry.as_proto())
+    assert "redactory[otel]" in caught.value.hint
 
 
 @pytest.mark.parametrize(
