@@ -244,6 +244,8 @@ def test_masks_of_labels_that_the_new_rules_have_not_stay(store: Store) -> None:
 def test_only_the_runs_that_meet_the_condition_are_masked_again(store: Store) -> None:
     rescrub(store, where="kind = 'run.finished'")
     digests = {row["run_id"]: row["ruleset"] for row in rows(store)}
+    ((entry, _),) = Ledger(store, "").entries()
+    assert entry.about == (f"ruleset {ruleset_digest(NEW)}", "1 runs")
     assert digests == {"closed": ruleset_digest(NEW), "open": ruleset_digest(OLD)}
     assert is_whole(store)
 

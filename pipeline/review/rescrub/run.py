@@ -90,13 +90,13 @@ class Rescrubber:
         """What `rescrub` would do now; changes nothing."""
         work, files = self._work(), 0
         facts = work.wanted()
-        for file in work.files("events"):
+        for file in work.open_files("events"):
             rows = work.read(file)
             new = work.scrubbers["events"].events(rows, work.chosen(file, rows))
             files += new is not None
             facts.take(rows if new is None else new)
         scrub = _Scrubs(work, Quotations(work.scrubbers["runs"], facts))
-        for file in (*work.files("runs"), *work.files("dead_letters")):
+        for file in (*work.open_files("runs"), *work.open_files("dead_letters")):
             files += scrub(file, work.read(file)) is not None
         stale = _folders(work.stale_states(facts))
         return Outcome(work.redactor.digest, work.counts(), files, stale)
@@ -120,8 +120,7 @@ class Rescrubber:
         work.lessons.keep(self.store, self.keys, now_us)
         store_ruleset(self.store, work.redactor.digest, ruleset_document(self.ruleset))
         tasks = [task_of(self.store, each) for each in (*events, *others)]
-        about = (f"ruleset {work.redactor.digest}", *([self.where] if self.where else ()))
-        intent = ledger.begin(PURPOSE, now_us, self.by, tasks, about=about, reason=reason)
+        intent = ledger.begin(PURPOSE, now_us, self.by, tasks, about=work.about(), reason=reason)
         settle(self.store, left, self.claim)
         # 3
         buckets = _Buckets(work, self.claim, now_us)

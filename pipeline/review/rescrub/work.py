@@ -63,6 +63,11 @@ class Work:
         self.lessons = self._learnt(read_again)
         self.scrubbers = {t: Scrubber(self.redactor, self.lessons.memories) for t in ORDER}
 
+    def about(self) -> tuple[str, ...]:
+        """What the ledger is told: not the condition, which may quote what somebody looks for."""
+        ruleset = f"ruleset {self.redactor.digest}"
+        return (ruleset,) if self._runs is None else (ruleset, f"{len(self._runs)} runs")
+
     def files(self, table: Table, bucket: Bucket | None = None) -> tuple[FileEntry, ...]:
         """The live files of a table, or of one bucket."""
         found = read_lake(self.store).files[table]
@@ -87,11 +92,16 @@ class Work:
 
         Whoever masks a file whose keys are gone is told so then.
         """
+        for file in self.open_files(table):
+            rows, bucket = self.read(file), parse_bucket(file.path)
+            assert bucket is not None
+            yield bucket, rows.filter(pa.array(self._of_runs(rows)))
+
+    def open_files(self, table: Table) -> Iterator[FileEntry]:
+        """The live files of a table but for those that are sealed and whose keys are not here."""
         for file in self.files(table):
             if not file.sealed or has_keys(self.store.bucket_keys, file.sealed):
-                rows, bucket = self.read(file), parse_bucket(file.path)
-                assert bucket is not None
-                yield bucket, rows.filter(pa.array(self._of_runs(rows)))
+                yield file
 
     def tell(self) -> None:
         """One file more was read."""
@@ -178,6 +188,8 @@ class Work:
     def _of_runs(self, rows: pa.Table) -> Flags:
         if self._runs is None:
             return np.ones(rows.num_rows, np.bool_)
+        if "run_id" not in rows.column_names:
+            return np.zeros(rows.num_rows, np.bool_)  # dead letters are of no run
         flags: Flags = pc.is_in(rows["run_id"], pa.array(self._runs, pa.string())).to_numpy()
         return flags
 
