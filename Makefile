@@ -34,6 +34,10 @@ bench: setup
 	cd "$$(mktemp -d)" && for each in $(ROOT)/benchmarks/bench_*.py; do \
 	  $(PYTHON) "$$each" || exit 1; done
 
+# Builds the site into dist/site; a link that leads nowhere fails it.
+docs: setup
+	$(VENV)/bin/mkdocs build --strict
+
 # What the container image is made of, as CycloneDX.
 sbom: $(VENV)/.dependencies
 	mkdir -p dist

@@ -143,6 +143,7 @@ def _hints(demo: Demo) -> list[str]:
         f"the Parquet files lie in {demo.lake}",
         f'query them: redactory query "SELECT * FROM events LIMIT 5" --lake {demo.lake}',
         f"check them: redactory verify --lake {demo.lake} {keys}",
+        "next: docs/tutorial.md, ten minutes in which you do all of this yourself",
     ]
 
 

@@ -40,12 +40,13 @@ def test_the_demo_stores_every_event_masked_and_leaves_nothing_running(home: Pat
     assert [original for original in originals if original in stored] == []
 
 
-def test_the_demo_can_be_repeated_and_speaks_to_a_person(home: Path) -> None:
+def test_the_demo_can_be_repeated_and_speaks_to_a_person(home: Path, checkout: Path) -> None:
     done = _demo(home)
     assert done.returncode == 0, done.stderr
     assert f"{RUNS} runs" in done.stdout
     assert "verify: clean" in done.stdout
     assert str(home / "lake") in done.stdout
+    assert (checkout / re.findall(r"^next: (\S+\.md),", done.stdout, re.MULTILINE)[0]).is_file()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
