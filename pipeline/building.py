@@ -1,16 +1,17 @@
 """Masked messages of one partition become one masked slice."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
+from pipeline.deltas import Deltas
 from pipeline.lake.sealing import SEALED
-from pipeline.masking import DeadLetter, MaskedEvent, Refused
+from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker, Refused, Result
 from pipeline.shadow import distinct
-from pipeline.slices import Gap, MaskedSlice, Part, Shadowed, SliceHeader, Table
+from pipeline.slices import Gap, MaskedSlice, Message, Part, Shadowed, SliceHeader, Table
 from pipeline.state.memories import Memories
 from schemas.parquet import DEAD_LETTERS, EVENTS
 
@@ -30,6 +31,7 @@ class SliceBuilder:
         self.next_offset = start
         self.size_bytes = 0
         self.records = 0
+        self._deltas: Deltas | None = None
         self._rows: dict[tuple[Table, str, str], list[dict[str, Any]]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
         self._redactions: Counter[str] = Counter()
@@ -38,12 +40,21 @@ class SliceBuilder:
         self._gaps: list[Gap] = []
         self._sealed: set[str] = set()
 
-    def add(self, offset: int, size_bytes: int, result: MaskedEvent | DeadLetter | Refused) -> None:
-        """Takes the result of the message at `offset`; offsets that were skipped become a gap."""
-        self.skip_to(offset, "not-delivered")
-        self.next_offset = offset + 1
+    def take(self, message: Message, masker: Masker, at: Coordinates) -> None:
+        """Masks the next message; offsets that were skipped become a gap."""
+        self.skip_to(message.offset, "not-delivered")
+        self.next_offset = message.offset + 1
         self.records += 1
-        self.size_bytes += size_bytes
+        self.size_bytes += len(message.value or b"")
+        if self._deltas is None:
+            self._deltas = Deltas(masker.redactor.masks)
+        self._add(masker.take(message, at, self.now_us, self.memories, self._deltas))
+
+    def _add(self, results: Iterable[Result]) -> None:
+        for result in results:
+            self._put(result)
+
+    def _put(self, result: Result) -> None:
         match result:
             case MaskedEvent(placement, row, redactions, shadowed):
                 self._counts["events"] += 1
@@ -72,10 +83,10 @@ class SliceBuilder:
             self._gaps.append(Gap(self.next_offset, offset, reason))
             self.next_offset = offset
 
-    def finish(
-        self, topic: str, topic_id: str, partition: int, *, ruleset: str, policy: str, key_id: str
-    ) -> MaskedSlice:
-        """The slice `[start, next_offset)`."""
+    def finish(self, topic_id: str, masker: Masker, at: Coordinates) -> MaskedSlice:
+        """The slice `[start, next_offset)`, masked by one `masker`."""
+        if self._deltas is not None:
+            self._add(masker.rest(at, self.now_us, self.memories, self._deltas))
         counts = {
             "messages": self.records,
             "events": self._counts["events"],
@@ -84,15 +95,15 @@ class SliceBuilder:
             "bytes": self.size_bytes,
         }
         header = SliceHeader(
-            topic=topic,
+            topic=at.topic,
             topic_id=topic_id,
-            partition=partition,
+            partition=at.partition,
             start=self.start,
             end=self.next_offset,
             now_us=self.now_us,
-            ruleset=ruleset,
-            policy=policy,
-            key_id=key_id,
+            ruleset=masker.redactor.digest,
+            policy=masker.policy.digest,
+            key_id=masker.redactor.key_id,
             counts=counts,
             redactions=dict(sorted(self._redactions.items())),
             dead_letter_codes=dict(sorted(self._codes.items())),
@@ -102,6 +113,8 @@ class SliceBuilder:
             },
             gaps=tuple(self._gaps),
         )
+        for rows in self._rows.values():
+            rows.sort(key=itemgetter("kafka_offset"))  # deltas came late
         parts = parts_of(self._rows, self._sealed)
         return MaskedSlice(header, parts, self.memories.take_change(self.now_us))
 

@@ -24,8 +24,7 @@ from pipeline.errors import InputError, LogError
 from pipeline.formats import AT_IMPORT, Format, format_named, open_source, stamped
 from pipeline.lake.entries import Commit, Intent
 from pipeline.lake.log import Position
-from pipeline.masking import Message
-from pipeline.slices import FROM_FILE, MaskedSlice
+from pipeline.slices import FROM_FILE, MaskedSlice, Message
 from redactors import KeyRing
 from schemas import EncodeError, RunEvent, encode
 

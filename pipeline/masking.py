@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from pipeline.deadletters import NULL_KEY
 from pipeline.declared import carry_declared
+from pipeline.deltas import RUN_FINISHED, Deltas, Rewritten, pieces_of
 from pipeline.retention.policy import Placement, Policy
 from pipeline.shadow import Hit, Shadow
+from pipeline.slices import Message
 from pipeline.state.memories import Memories
 from redactors import Redacted, Redaction, Redactor, Unexaminable
 from schemas import DecodeError, RunEvent, decode
 from schemas.parquet import DEAD_LETTERS, EVENTS
-
-RUN_FINISHED = "run.finished"
 
 MAX_HEADERS = 64
 """Header names that a dead letter keeps."""
@@ -29,21 +29,6 @@ IDS = ("event_id", "call_id", "idempotency_key")
 
 MAX_NAMES, MAX_NAME_LENGTH = 4_096, 256
 """Names that are remembered as examined, and how long they may be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One Kafka record; `timestamp_us` is the broker's (epoch microseconds; None: has none).
-
-    `unfit` is the code for which an event of a file could not be made a record's value ("": it is).
-    """
-
-    offset: int
-    timestamp_us: int | None
-    key: bytes | None
-    value: bytes | None
-    header_names: tuple[str, ...] = ()
-    unfit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +55,10 @@ class Refused:
     """An event that was already past its deadline: counted, stored nowhere."""
 
 
+Result: TypeAlias = MaskedEvent | DeadLetter | Refused
+"""What becomes of a message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Coordinates:
     """Where a slice's messages come from."""
@@ -91,19 +80,52 @@ class Masker:
 
     def mask(
         self, message: Message, at: Coordinates, now_us: int, memories: Memories | None = None
-    ) -> MaskedEvent | DeadLetter | Refused:
-        """Masks one message; raises nothing that depends on the payload.
+    ) -> Result:
+        """Masks one message by itself; raises nothing that depends on the payload.
 
         `memories` of the partition's runs: what a field shows is masked in the run's later events.
         """
+        alone = Deltas(self.redactor.masks)
+        (result,) = (
+            *self.take(message, at, now_us, memories, alone),
+            *self.rest(at, now_us, memories, alone),
+        )
+        return result
+
+    def take(
+        self,
+        message: Message,
+        at: Coordinates,
+        now_us: int,
+        memories: Memories | None,
+        deltas: Deltas,
+    ) -> list[Result]:
+        """Masks the next message of a slice: nothing yet if it is a delta, which waits in `deltas`
+        for its message to be over; else also those that were over with it."""
         try:
             if message.unfit:
                 raise DecodeError(message.unfit)
             event = decode(message.value)
         except DecodeError as error:
-            return self._dead_letter(message, at, now_us, error.code, "decode")
+            return [self._dead_letter(message, at, now_us, error.code, "decode")]
         if message.key is None:
-            return self._dead_letter(message, at, now_us, NULL_KEY, "decode")
+            return [self._dead_letter(message, at, now_us, NULL_KEY, "decode")]
+        if pieces := pieces_of(event):
+            deltas.hold(message, event, pieces)
+            return []
+        own = Rewritten(message, event, ())
+        return [self._masked(each, at, now_us, memories) for each in (*deltas.over(event), own)]
+
+    def rest(
+        self, at: Coordinates, now_us: int, memories: Memories | None, deltas: Deltas
+    ) -> list[Result]:
+        """Masks the deltas that still wait when their slice ends."""
+        return [self._masked(each, at, now_us, memories) for each in deltas.rest()]
+
+    def _masked(
+        self, rewritten: Rewritten, at: Coordinates, now_us: int, memories: Memories | None
+    ) -> Result:
+        message, event, _ = rewritten
         subjects = [self.redactor.pseudonym(subject, "SUBJECT") for subject in event.subjects]
         placement = self.policy.place(
             event.occurred_at,
@@ -117,20 +139,20 @@ class Masker:
         if placement.refused:
             return Refused()
         try:
-            return self._masked_event(event, subjects, message, at, now_us, placement, memories)
+            return self._masked_event(rewritten, subjects, at, now_us, placement, memories)
         except Unexaminable as error:
             return self._dead_letter(message, at, now_us, error.code, "redact")
 
     def _masked_event(
         self,
-        event: RunEvent,
+        rewritten: Rewritten,
         subjects: list[str],
-        message: Message,
         at: Coordinates,
         now_us: int,
         placement: Placement,
         memories: Memories | None,
     ) -> MaskedEvent:
+        message, event, moved = rewritten
         names, renamed = self._names(event)
         body = self._masked_body(event, names["run_id"], now_us, memories)
         hidden = tuple(
@@ -141,7 +163,7 @@ class Masker:
         claimed = carry_declared(
             event.redactions, event.body, body.text, body.redactions, names, self._is_clean
         )
-        redactions = (*claimed, *body.redactions, *renamed, *hidden)
+        redactions = (*claimed, *body.redactions, *moved, *renamed, *hidden)
         row = {
             **_NO_EVENT,
             **names,

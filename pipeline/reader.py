@@ -19,8 +19,8 @@ from pipeline.faultpoints import at as fault_at
 from pipeline.kafka import broker_error, watermarks
 from pipeline.lake.entries import Intent
 from pipeline.lake.log import PartitionLog, Position
-from pipeline.masking import Coordinates, Masker, Message
-from pipeline.slices import MaskedSlice
+from pipeline.masking import Coordinates, Masker
+from pipeline.slices import MaskedSlice, Message
 from pipeline.state.memories import Memories
 from pipeline.telling import tell_reading
 
@@ -245,12 +245,9 @@ class MaskedSlices:
 
     def _finish(self, partition: int, builder: SliceBuilder, masker: Masker) -> MaskedSlice:
         return builder.finish(
-            self._config.topic,
             self._origin.topic_id(partition, builder.next_offset, masker.redactor.key_id),
-            partition,
-            ruleset=masker.redactor.digest,
-            policy=masker.policy.digest,
-            key_id=masker.redactor.key_id,
+            masker,
+            Coordinates(self._config.topic, partition),
         )
 
     def _redo(self, partition: int, intent: Intent) -> MaskedSlice | None:
@@ -294,9 +291,8 @@ class MaskedSlices:
     ) -> None:
         raw = self._origin.message(message, builder.now_us)
         fault_at("redact.before")
-        result = masker.mask(raw, at, builder.now_us, builder.memories)
+        builder.take(raw, masker, at)
         fault_at("redact.after")
-        builder.add(raw.offset, len(raw.value or b""), result)
 
     def _consume(self) -> list[KafkaMessage]:
         fault_at("read.before")

@@ -32,10 +32,10 @@ from pipeline.lake.provenance import Origins, row_origins
 from pipeline.lake.rewriting import BucketLog, Claim
 from pipeline.lake.store import Store
 from pipeline.lake.writer import NewFile, publish_files
-from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker, Message
+from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker
 from pipeline.opening import consumer_settings, memories_at, rules_for_reading
 from pipeline.reader import raw_message
-from pipeline.slices import FROM_FILE, Part
+from pipeline.slices import FROM_FILE, Message, Part
 from pipeline.state.memories import Memories
 
 PURPOSE: Final = "retry"

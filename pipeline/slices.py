@@ -1,6 +1,7 @@
 """The unit of reading, writing and committing: a contiguous offset range, already masked.
 
-A `MaskedSlice` is the only thing that travels between pipeline steps; no raw byte is in it.
+A `MaskedSlice` is the only thing that travels between pipeline steps; no raw byte is in it.  A
+`Message` is what it is made of, and stays where it was read.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,21 @@ Table = Literal["events", "runs", "dead_letters"]
 
 FROM_FILE: Final = "file:"
 """How the `topic_id` of what was read from a file begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One Kafka record; `timestamp_us` is the broker's (epoch microseconds; None: has none).
+
+    `unfit` is the code for which an event of a file could not be made a record's value ("": it is).
+    """
+
+    offset: int
+    timestamp_us: int | None
+    key: bytes | None
+    value: bytes | None
+    header_names: tuple[str, ...] = ()
+    unfit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from pipeline.lake.documents import store_policy, store_ruleset
 from pipeline.lake.live import Lake, read_lake
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.store import Store
-from pipeline.masking import Coordinates, Masker, Message
+from pipeline.masking import Coordinates, Masker
 from pipeline.retention.policy import Policy, load_policy
+from pipeline.slices import Message
 from pipeline.state.chain import read_chain
 from pipeline.state.memories import Memories
 from pipeline.state.open_runs import memory_entries
@@ -59,17 +60,9 @@ def ingest_events(
             memories, assembler = _memories(store, topic, keys), Assembler(store, TIMEOUT_US)
         builder = SliceBuilder(start, now_us, 0.0, memories)
         for offset, event in enumerate(events[start : start + slice_records], start=start):
-            value = encode(event)
-            raw = Message(offset, now_us, event.run_id.encode(), value)
-            builder.add(offset, len(value), masker.mask(raw, at, now_us, memories))
-        masked = builder.finish(
-            topic,
-            "id",
-            0,
-            ruleset=masker.redactor.digest,
-            policy=policy.digest,
-            key_id=masker.redactor.key_id,
-        )
+            raw = Message(offset, now_us, event.run_id.encode(), encode(event))
+            builder.take(raw, masker, at)
+        masked = builder.finish("id", masker, at)
         assembled = assembler.assemble(masked)
         assert assembled is not None
         written = committer.write(assembled)

@@ -17,8 +17,9 @@ from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.documents import store_policy, store_ruleset
 from pipeline.lake.layout import new_claim
 from pipeline.lake.store import Store
-from pipeline.masking import Coordinates, MaskedEvent, Masker, Message
+from pipeline.masking import Coordinates, MaskedEvent, Masker, Result
 from pipeline.retention.policy import load_policy
+from pipeline.slices import Message
 from pipeline.state.memories import Memories
 from redactors import KeyRing, Redactor, load_or_create_keys, load_ruleset, ruleset_document
 from schemas import RunEvent, encode
@@ -27,6 +28,17 @@ NOW_US = 1_790_000_000_000_000
 CANARY = "-".join(["teal", "godwit", "40917"])
 
 Results = dict[int, object]
+
+
+class Changed(Masker):
+    """A masker that makes of each message what it was told to."""
+
+    def __init__(self, masker: Masker, results: Results) -> None:
+        super().__init__(masker.redactor, masker.policy)
+        self._results = results
+
+    def take(self, message: Message, *_: object) -> list[Result]:  # type: ignore[override]
+        return [self._results[message.offset]]  # type: ignore[list-item]  # what a masker gave
 
 
 class Ingested:
@@ -68,15 +80,11 @@ class Ingested:
         store_ruleset(store, self.masker.redactor.digest, ruleset_document(load_ruleset()))
         store_policy(store, self.masker.policy.digest, self.masker.policy.document)
         builder = SliceBuilder(0, NOW_US, 0.0, Memories(KeyRing.generate(), {}))
-        for offset, result in sorted(self.results.items()):
-            builder.add(offset, 9, result)  # type: ignore[arg-type]  # what the masker gave
+        changed, at = Changed(self.masker, self.results), Coordinates("t", 0)
+        for offset in sorted(self.results):
+            builder.take(Message(offset, NOW_US, b"", b"123456789"), changed, at)
         builder.skip_to(10, "not-delivered")
-        masked = builder.finish(
-            *("t", "topic-id", 0),
-            ruleset=self.masker.redactor.digest,
-            policy=self.masker.policy.digest,
-            key_id=self.masker.redactor.key_id,
-        )
+        masked = builder.finish("topic-id", changed, at)
         committer = SliceCommitter(store, new_claim(), lambda: NOW_US)
         written = committer.write(masked)
         assert written is not None

@@ -15,8 +15,9 @@ from otel_samples import Telemetry, secret_bearing
 
 from pipeline.errors import InputError, UsageError
 from pipeline.formats import FORMATS, Source
-from pipeline.masking import Coordinates, MaskedEvent, Masker, Message
+from pipeline.masking import Coordinates, MaskedEvent, Masker
 from pipeline.retention.policy import load_policy
+from pipeline.slices import Message
 from redactors import KeyRing, Redactor, load_ruleset
 from schemas import RunEvent, encode
 

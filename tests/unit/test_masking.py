@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker, Message, Refused
+from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker, Refused
 from pipeline.retention.policy import load_policy
+from pipeline.slices import Message
 from redactors import KeyRing, Redactor, load_ruleset
 from redactors.templates import expand
 from schemas import DeclaredRedaction, Producer, RunEvent, encode

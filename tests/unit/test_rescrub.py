@@ -43,7 +43,6 @@ from pipeline.lake.proof.compare import differs
 from pipeline.lake.sealing import SEALED
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
-from pipeline.masking import Message
 from pipeline.records.capture import text_digest
 from pipeline.retention.holds import Rows, add_hold
 from pipeline.retention.ledger import Ledger
@@ -51,7 +50,7 @@ from pipeline.retention.policy import bucket_name
 from pipeline.retention.sweep import Sweeper
 from pipeline.review.rescrub.quoted import evidences
 from pipeline.review.rescrub.run import Rescrubber
-from pipeline.slices import MaskedSlice, Part
+from pipeline.slices import MaskedSlice, Message, Part
 from redactors import KeyRing, ruleset_digest
 from schemas import encode
 from schemas.parquet import EVENTS

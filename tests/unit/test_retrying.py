@@ -22,9 +22,10 @@ from pipeline.lake.removal import Remover
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import ABANDONED_US, Rewriter
 from pipeline.lake.verify import Checks, verify
-from pipeline.masking import Coordinates, Masker, Message
+from pipeline.masking import Coordinates, Masker
 from pipeline.retention.policy import load_policy
 from pipeline.retrying import Retrier
+from pipeline.slices import Message
 from pipeline.state.memories import Memories
 from redactors import KeyRing, Redactor, load_ruleset, ruleset_document
 from schemas import RunEvent, avro, encode
@@ -99,15 +100,8 @@ def store(tmp_path: Path, masker: Masker, topic: dict[int, Message]) -> Store:
     for start in (0, 10, 20):
         builder = SliceBuilder(start, NOW_US, 0.0, _no_memories(masker))
         for offset in range(start, start + 10):
-            builder.add(offset, 9, masker.mask(topic[offset], AT, NOW_US))
-        written = committer.write(
-            builder.finish(
-                *("runs", "topic-id", 0),
-                ruleset=masker.redactor.digest,
-                policy=masker.policy.digest,
-                key_id=masker.redactor.key_id,
-            )
-        )
+            builder.take(topic[offset], masker, AT)
+        written = committer.write(builder.finish("topic-id", masker, AT))
         assert written is not None
         committer.commit(written)
     return store

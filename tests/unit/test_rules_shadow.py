@@ -17,13 +17,13 @@ from pipeline.cli.main import app
 from pipeline.coders import MaskedSliceCoder
 from pipeline.lake.checkpoints import cut_all
 from pipeline.lake.store import Store
-from pipeline.masking import Coordinates, MaskedEvent, Masker, Message
+from pipeline.masking import Coordinates, Masker
 from pipeline.retention.policy import load_policy
 from pipeline.review.check import check
 from pipeline.review.shadow import trials
 from pipeline.review.trial import try_rules
 from pipeline.shadow import MAX_SAMPLES, Hit, Shadow, shadow_of, shape
-from pipeline.slices import MaskedSlice, Shadowed
+from pipeline.slices import MaskedSlice, Message, Shadowed
 from pipeline.state.memories import Memories
 from redactors import Redactor, RulesetError, load_ruleset, ruleset_digest
 from redactors.explaining import Explainer
@@ -49,13 +49,8 @@ def masked(*bodies: Any) -> MaskedSlice:
             kind="message",
             body=json.dumps(body),
         )
-        message = Message(offset, NOW_US, b"run-1", encode(event))
-        result = masker.mask(message, at, NOW_US, memories)
-        assert isinstance(result, MaskedEvent)
-        builder.add(offset, 1, result)
-    return builder.finish(
-        "runs", "id", 0, ruleset=masker.redactor.digest, policy=masker.policy.digest, key_id="k1"
-    )
+        builder.take(Message(offset, NOW_US, b"run-1", encode(event)), masker, at)
+    return builder.finish("id", masker, at)
 
 
 def test_what_is_found_in_shadow_is_counted_and_nothing_is_changed() -> None:
