@@ -75,12 +75,16 @@ def page(review: Review) -> str:
         allow=allow,
         unmet=sum(not met for _, met in allow),
         whole=_chart(_by_day(survey), _days(survey)),
+        inline=_SHORT,
         written=_time(review.now_us),
         time=_time,
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
+
+_SHORT: Final = ("one of the words", "names", "but not", "in")
+"""Facts that are lists of words, to stand side by side."""
 
 _SORTS: Final = ("pattern", "field", "recogniser")
 
