@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import date
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,7 +18,7 @@ from rich.table import Table
 from pipeline.config import IngestConfig
 from pipeline.errors import PipelineError
 from pipeline.lag import LagWatch
-from pipeline.metrics.monitor import Monitor
+from pipeline.metrics.monitor import Monitor, Outlets
 from pipeline.metrics.vitals import Vitals
 from pipeline.opening import check_start, holding_rules
 from pipeline.retention.schedule import SweepSchedule
@@ -35,18 +36,18 @@ def run_with_progress(
     workers: int,
     *,
     sweeping: bool,
-    metrics: tuple[str, int] | None = None,
-    log_format: LogFormat = "text",
+    outlets: Outlets,
+    log_format: LogFormat,
 ) -> IngestReport:
     """Checks that the ingest can start, runs it, says how it goes on stderr.
 
-    With `sweeping`, what reaches its deadline meanwhile is removed; at the address `metrics` it
-    answers to a monitoring system.  Raises a PipelineError (or RedactorsError for rules and keys)
-    if it cannot start or go on.
+    With `sweeping`, what reaches its deadline meanwhile is removed; monitoring systems
+    are told by `outlets`.  Raises a PipelineError (or RedactorsError for rules and keys) if it
+    cannot start or go on.
     """
     with voice(log_format) as spoken:
         try:
-            return _run(config, workers, spoken, sweeping, metrics)
+            return _run(config, workers, spoken, sweeping, outlets)
         except PipelineError as error:
             spoken.fail(str(error), error.hint)
             raise
@@ -60,7 +61,7 @@ def _run(
     workers: int,
     spoken: Voice,
     sweeping: bool,
-    metrics: tuple[str, int] | None,
+    outlets: Outlets,
 ) -> IngestReport:
     key_file = Path(config.keys) if config.keys else default_key_file()
     ring, created = load_or_create_keys(key_file)
@@ -72,10 +73,10 @@ def _run(
     changed_s = key_file.stat().st_mtime
     vitals = Vitals(config, time.time, time.monotonic, ring.current, changed_s)
     monitor = Monitor(vitals, spoken.say)
-    sweeps = SweepSchedule(config, spoken.say, swept=monitor.swept) if sweeping else nullcontext()
+    warn = partial(spoken.say, level="warning")
+    sweeps = SweepSchedule(config, warn, swept=monitor.swept) if sweeping else nullcontext()
     watch = nullcontext() if config.files else LagWatch(config, partitions)
-    served = monitor.serving(metrics) if metrics else nullcontext()
-    with watch as lag, sweeps, served:
+    with watch as lag, sweeps, monitor.telling(outlets):
         started_s = time.monotonic()
 
         def on_progress(report: IngestReport) -> None:

@@ -30,7 +30,7 @@ class Voice(Protocol):
         """Says why the ingest ends and what to do; the command line says it to a person."""
 
     def show(self, line: str, state: str, fields: Mapping[str, Any]) -> None:
-        """Shows how it goes: at once if `state` is another than before."""
+        """Shows how it goes, at once if `state` is another than before; "": all is well."""
 
 
 @contextmanager
@@ -113,7 +113,7 @@ class JsonLines:
     def show(self, line: str, state: str, fields: Mapping[str, Any]) -> None:
         """Writes the line and its numbers if it is due."""
         if self._due.is_due(state):
-            self._write("info", line, fields)
+            self._write("warning" if state else "info", line, fields)
 
     def _write(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -62,6 +62,13 @@ Metrics = Annotated[
     ),
 ]
 
+Otlp = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", help="Send metrics and traces there (OTLP, HTTP).", show_default=False
+    ),
+]
+
 LogLines = Annotated[
     Literal["text", "json"], typer.Option("--log-format", help="How it speaks on stderr.")
 ]
@@ -104,6 +111,7 @@ def ingest(
     run_timeout_h: RunTimeout = 24.0,
     max_dead_letter_rate: DeadLetterRate = 0.5,
     metrics: Metrics = None,
+    otlp: Otlp = None,
     log_format: LogLines = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     words: Words = None,
@@ -118,7 +126,7 @@ def ingest(
     what has come to it since, and no more.
     """
     from pipeline.config import IngestConfig, SliceLimits, parse_instance
-    from pipeline.metrics.server import parse_address
+    from pipeline.metrics.monitor import Outlets
     from pipeline.progress import print_report, run_with_progress
 
     paths, beam_options = _sorted(files or (), words or ())
@@ -144,9 +152,9 @@ def ingest(
         delete_consumed=delete_consumed,
         beam_options=beam_options,
     )
-    address = parse_address(metrics) if metrics else None
+    outlets = Outlets.of(metrics, otlp)
     report = run_with_progress(
-        settings, workers, sweeping=sweep, metrics=address, log_format=log_format
+        settings, workers, sweeping=sweep, outlets=outlets, log_format=log_format
     )
     print_report(report, as_json)
 

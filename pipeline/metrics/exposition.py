@@ -106,9 +106,8 @@ def _sweeps(vitals: Vitals) -> Iterator[Metric]:
     results = {("complete",): sweeps.complete, ("incomplete",): sweeps.incomplete}
     yield _counter("sweeps", "Sweeps of this ingest", ("result",), results.items())
     yield CounterMetricFamily("redactory_swept_rows", "Rows removed by them", value=sweeps.rows)
-    if sweeps.last_s is not None:
-        what = "Last complete sweep"
-        yield GaugeMetricFamily("redactory_last_sweep_timestamp_seconds", what, sweeps.last_s)
+    what = "Last complete sweep"
+    yield GaugeMetricFamily("redactory_last_sweep_timestamp_seconds", what, sweeps.last_s)
 
 
 def _counter(name: str, what: str, labels: Sequence[str], values: Labelled) -> Metric:

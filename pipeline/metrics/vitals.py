@@ -63,6 +63,19 @@ class Partition:
         return max(0, self.high - self.position)
 
 
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Offsets `[start, end)` that were committed under a ruleset; times are epoch seconds."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    ruleset: str
+    opened_s: float
+    committed_s: float
+
+
 @dataclass(slots=True)
 class Sweeps:
     """What the sweeps of this ingest came to; `last_s` is that of the last complete one."""
@@ -100,6 +113,7 @@ class Vitals:
     is_refusing_rules: bool = False
     broker_s: float | None = None
     sweeps: Sweeps = field(default_factory=Sweeps)
+    on_slice: Callable[[Slice], None] | None = None
     seen_s: float = 0.0
     complete_s: float = 0.0
     _redactions_seen: Counter[str] = field(default_factory=Counter)
@@ -188,14 +202,24 @@ class Vitals:
         for number in {*highs, *report.starts, *report.ends}:
             assert isinstance(number, int)  # names are those of files
             partition = self.partitions.setdefault(number, Partition())
+            before = partition.position
             position = report.ends.get(number, report.starts.get(number))
-            opened_us = report.opened_us.get(number)
-            has_moved = partition.position is not None and position != partition.position
+            has_moved = before is not None and position != before
             partition.position, partition.high = position, highs.get(number)
-            if has_moved and opened_us is not None:
-                partition.committed_s = self.now_s()
-                partition.slice_age_s = max(0.0, partition.committed_s - opened_us / 1e6)
+            if before is not None and position != before:
+                self._moved(number, before, report)
             if not partition.lag:
                 partition.behind_since_s = None
             elif has_moved or partition.behind_since_s is None:
                 partition.behind_since_s = self.seen_s
+
+    def _moved(self, number: int, start: int, report: IngestReport) -> None:
+        """A slice of the partition from `start` on was committed."""
+        partition, opened_us = self.partitions[number], report.opened_us.get(number)
+        if opened_us is None or partition.position is None:
+            return
+        now_s, opened_s = self.now_s(), opened_us / 1e6
+        partition.committed_s, partition.slice_age_s = now_s, max(0.0, now_s - opened_s)
+        if self.on_slice is not None:
+            topic, end = self.config.topic, partition.position
+            self.on_slice(Slice(topic, number, start, end, self.ruleset, opened_s, now_s))

@@ -35,7 +35,8 @@ def test_a_running_ingest_tells_what_all_its_workers_did(
     free_port: Callable[[], int],
     tmp_path: Path,
 ) -> None:
-    topic, port = make_topic(partitions=2), free_port()
+    bounds = {"retention_ms": "3600000", "segment_ms": "3600000"}  # or it is warned of
+    topic, port = make_topic(partitions=2, **bounds), free_port()
     secret = "Tr0ub4dor" + "-and-three"
     produce(bootstrap, topic, 2, range(150), secret)
     process = start(

@@ -6,77 +6,23 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import yaml
+from ingest_double import NOW_S, Ingest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.config import IngestConfig
 from pipeline.errors import UsageError
 from pipeline.lag import LagWatch
-from pipeline.metrics.monitor import Monitor
+from pipeline.metrics.monitor import Monitor, Outlets
 from pipeline.metrics.server import parse_address, serving
-from pipeline.metrics.vitals import BROKER_SILENCE_S, OVERDUE_S, SILENCE_S, Vitals
+from pipeline.metrics.vitals import BROKER_SILENCE_S, OVERDUE_S, SILENCE_S
 from pipeline.saying import JsonLines
-from pipeline.supervisor import IngestReport
 from redactors import load_ruleset
 
 NAME = re.compile(r"\bredactory_[a-z_]+")
-NOW_S = 1_800_000_000.0
-SLICE = {"messages": 10, "events": 7, "dead_letters": 2, "refused": 1, "bytes": 500}
-
-
-@dataclass
-class Lag:
-    """A topic's ends as a lag watch knows them."""
-
-    ends: dict[int, int]
-    answered_s: float | None = 0.0
-
-    def highs(self) -> dict[int, int]:
-        return dict(self.ends)
-
-
-@dataclass
-class Ingest:
-    """An ingest as its supervisor reports it, with a clock that is set by hand."""
-
-    seconds: float = 0.0
-    report: IngestReport = field(default_factory=lambda: IngestReport(ruleset="ab" * 32))
-    lag: Lag = field(default_factory=lambda: Lag({0: 0, 1: 0}))
-
-    def __post_init__(self) -> None:
-        config = IngestConfig("broker", "runs", "lake")
-        self.vitals = Vitals(
-            config, lambda: NOW_S + self.seconds, lambda: self.seconds, "k1", NOW_S - 60
-        )
-        self.vitals.take_up(load_ruleset())
-        self.report.workers.wanted = self.report.workers.running = 2
-        self.report.workers.reading = {0, 1}
-        self.report.starts = {0: 0, 1: 0}
-        self.update()
-
-    def update(self, seconds: float = 0.0, *, answers: bool = True) -> None:
-        self.seconds += seconds
-        if answers:
-            self.lag.answered_s = self.seconds
-        self.vitals.update(self.report, cast(LagWatch, self.lag))
-
-    def commit(self, partition: int, end: int, **more: Any) -> None:
-        commit = {
-            "counts": SLICE,
-            "redactions": {},
-            "dead_letter_codes": {},
-            "shadow": {},
-            "gaps": [],
-            "end": end,
-            "now_us": int((NOW_S + self.seconds - 3) * 1e6),
-        }
-        self.report.add(commit | more, partition)
-        self.update()
 
 
 @pytest.fixture
@@ -231,7 +177,7 @@ def test_what_fails_in_the_metrics_is_told_once_and_never_raised(ingest: Ingest,
     ingest.report.redactions = cast(Any, "the payload")
     monitor.update(ingest.report, cast(LagWatch, ingest.lag))
     assert said == []  # nobody asks
-    with monitor.serving(("127.0.0.1", port)):
+    with monitor.telling(Outlets(("127.0.0.1", port))):
         for _ in range(3):
             monitor.update(ingest.report, cast(LagWatch, ingest.lag))
         monitor.take_up("ab" * 32)  # there is no lake
@@ -306,7 +252,7 @@ def test_json_lines_are_objects_and_come_now_and_then(
     found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(each["level"], each["message"]) for each in found] == [
         ("info", "so far"),
-        ("info", "so far"),
+        ("warning", "so far"),
         ("warning", "rules changed"),
         ("error", "it is over"),
     ]
