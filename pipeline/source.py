@@ -5,6 +5,7 @@ bundle for as long as a pipeline lives, so few bundles and a fresh pipeline now 
 memory flat.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -33,8 +34,12 @@ class ReadMasked(beam.PTransform):  # type: ignore[misc]
         self._config = config
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[MaskedSlice]:
+        # A bundle that is cut begins its files again, and would pass over ever more of them.
+        read_time_s = math.inf if self._config.files else 600.0
         return begin | ReadFromUnboundedSource(
-            SliceSource(self._config), max_records_per_bundle=10**9, max_read_time_seconds=600
+            SliceSource(self._config),
+            max_records_per_bundle=10**9,
+            max_read_time_seconds=read_time_s,
         )
 
 
