@@ -1,6 +1,7 @@
 """The light client that agents import: run events to a Kafka topic, none dropped silently."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -66,18 +67,21 @@ class Emitter:
         if self._failed:
             raise self._undelivered(self._failed)
         value = encode(event)
-        while not self._queued(event.run_id.encode(), value, headers):
-            self._producer.poll(WAIT_S)
-        self._producer.poll(0)
+        with self._broker_errors():
+            while not self._queued(event.run_id.encode(), value, headers):
+                self._producer.poll(WAIT_S)
+            self._producer.poll(0)
         return len(value)
 
     def flush(self) -> None:
         """Wait until every event is delivered or given up; BrokerError counts the latter.
 
-        The client gives an event up after `message.timeout.ms` (two minutes).
+        The client gives an event up after `message.timeout.ms` (two minutes), and all of them at
+        once where the broker does not let this user write.
         """
-        while len(self._producer):
-            self._producer.flush(WAIT_S)
+        with self._broker_errors():
+            while len(self._producer):
+                self._producer.flush(WAIT_S)
         if self._failed:
             raise self._undelivered(self._failed)
 
@@ -93,8 +97,9 @@ class Emitter:
         if error is None:
             self.flush()
             return
-        left = self._producer.flush(ABANDON_S) + self._failed
-        if left:
+        with suppress(KafkaException):
+            self._producer.flush(ABANDON_S)
+        if left := len(self._producer) + self._failed:
             error.add_note(str(self._undelivered(left)))
 
     def _queued(self, key: bytes, value: bytes, headers: Mapping[str, bytes] | None) -> bool:
@@ -108,9 +113,15 @@ class Emitter:
             )
         except BufferError:
             return False
+        return True
+
+    @contextmanager
+    def _broker_errors(self) -> Iterator[None]:
+        """The client raises where it will never be able to write."""
+        try:
+            yield
         except KafkaException as error:
             raise broker_error(error, self._topic) from None
-        return True
 
     def _report(self, error: KafkaError | None, _message: Message) -> None:
         if error is None:

@@ -25,6 +25,7 @@ class FakeProducer:
         self.config, self.room = config, room
         self.error: KafkaError | None = None
         self.refusal: KafkaError | None = None
+        self.fatal: KafkaError | None = None
         self.queue: list[Report] = []
         self.sent: list[tuple[str, bytes, bytes, dict[str, bytes]]] = []
 
@@ -50,6 +51,8 @@ class FakeProducer:
         return 0
 
     def flush(self, timeout_s: float) -> int:
+        if self.fatal is not None:
+            raise KafkaException(self.fatal)
         while self.queue:
             self.poll(timeout_s)
         return 0
@@ -118,6 +121,17 @@ def test_what_the_client_refuses_at_once_is_told_at_once() -> None:
     with pytest.raises(BrokerError) as caught:
         emitter.emit(EVENT)
     assert caught.value.code == "message-too-large"
+
+
+def test_a_broker_that_lets_nobody_write_is_told_in_a_sentence() -> None:
+    emitter, producer = opened()
+    producer.fatal = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+    with pytest.raises(BrokerError) as caught, emitter:
+        emitter.emit(EVENT)
+    assert caught.value.code == "not-allowed"
+    with pytest.raises(ZeroDivisionError) as other, emitter:
+        raise ZeroDivisionError
+    assert any("1 events were not delivered" in note for note in other.value.__notes__)
 
 
 def test_an_event_that_no_reader_would_take_is_not_sent() -> None:
