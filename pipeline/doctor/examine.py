@@ -20,6 +20,8 @@ def examine(config: IngestConfig, workers: int, now_s: Callable[[], float]) -> l
         found += _at_the_broker(config, workers, now_s)
     if config.lake:
         found += attempt("lake", lambda: lake.lake(config, now_s))
+    if {("topic", "ok"), ("lake", "ok")} <= {(each.what, each.level) for each in found}:
+        found += attempt("log", lambda: lake.log(config))
     return found
 
 

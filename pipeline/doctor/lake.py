@@ -9,8 +9,12 @@ from pipeline.config import IngestConfig
 from pipeline.doctor.clock import compare
 from pipeline.doctor.findings import Finding
 from pipeline.errors import LakeError, LakeUnusable
+from pipeline.kafka import describe_topic
 from pipeline.lake.layout import TMP
+from pipeline.lake.log import PartitionLog
 from pipeline.lake.store import Store
+from redactors import KeyRing
+from redactors.keys import default_key_file
 
 
 def lake(config: IngestConfig, now_s: Callable[[], float]) -> Iterator[Finding]:
@@ -27,6 +31,29 @@ def lake(config: IngestConfig, now_s: Callable[[], float]) -> Iterator[Finding]:
     store.check_writable()
     yield Finding("ok", "lake", "it can be written, and what is written be removed")
     yield from probe(store, now_s)
+
+
+def log(config: IngestConfig) -> Iterator[Finding]:
+    """Where the lake's log goes on, against the topic and the key ring: it must be able to."""
+    topic = describe_topic(config.bootstrap, config.topic, config.client_file)
+    file = Path(config.keys) if config.keys else default_key_file()
+    keys = KeyRing.load(file).keys if file.exists() else {}
+    store = Store.open(config.lake)
+    begun = 0
+    for partition in filter(config.takes, topic.partitions):
+        position = PartitionLog(store, config.topic, partition).position()
+        begun += position.topic_id != ""
+        if position.topic_id not in ("", topic.topic_id):
+            seen = f"{config.topic} is not the topic that this lake has read (it was made again)"
+            yield Finding("fail", "log", seen, "read it into a new lake, or under another name")
+            return
+        intent = position.open_intent
+        if intent is not None and intent.key_id not in keys:
+            seen = f"partition {partition} was begun under key {intent.key_id}, which is not there"
+            advice = "add the key to the ring, or give the slice up: redactory log supersede"
+            yield Finding("fail", "log", seen, advice)
+            return
+    yield Finding("ok", "log", f"an ingest goes on with {begun} partitions and begins the others")
 
 
 def _to_be_made(place: Path) -> Finding:

@@ -47,8 +47,8 @@ def sending(endpoint: str, vitals: Vitals) -> Iterator[None]:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+    # Without a handler its warnings would go to stderr, which is the ingest's own.
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
-    logging.getLogger("opentelemetry").propagate = False  # stderr is the ingest's own
     about = Resource({"service.name": "redactory", "service.version": version("redactory")})
     metrics = OTLPMetricExporter(f"{endpoint}/v1/metrics", timeout=TIMEOUT_S)
     reader = PeriodicExportingMetricReader(metrics, EVERY_S * 1000, TIMEOUT_S * 1000)

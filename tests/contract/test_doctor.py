@@ -9,8 +9,13 @@ from confluent_kafka import Producer
 from running import redactory, succeed
 
 from pipeline.config import IngestConfig
-from pipeline.doctor import topic
+from pipeline.doctor import lake, topic
 from pipeline.doctor.examine import examine
+from pipeline.kafka import describe_topic
+from pipeline.lake.entries import Intent
+from pipeline.lake.layout import new_claim
+from pipeline.lake.log import PartitionLog
+from pipeline.lake.store import Store
 from redactors import KeyRing
 
 PAYLOAD = b"nobody should read this"
@@ -27,16 +32,16 @@ def test_an_ingest_that_would_run_gets_no_word_of_advice(
 ) -> None:
     name = make_topic(partitions=2, retention_ms="3600000", segment_ms="3600000")
     _produce(bootstrap, name, time.time())
-    keys, lake = tmp_path / "keys.json", tmp_path / "lake"
+    keys, place = tmp_path / "keys.json", tmp_path / "lake"
     KeyRing.generate().save(keys)
-    lake.mkdir(mode=0o700)
-    words = ("doctor", "--bootstrap", bootstrap, "--topic", name, "--lake", lake, "--keys", keys)
+    place.mkdir(mode=0o700)
+    words = ("doctor", "--bootstrap", bootstrap, "--topic", name, "--lake", place, "--keys", keys)
     found = json.loads(succeed(*words, "--workers", "2", "--json"))
     assert found["ok"]
     assert {(each["level"], each["advice"]) for each in found["findings"]} == {("ok", "")}
     assert [each["what"] for each in found["findings"]] == [
         *("versions", "keys", "rules", "policy", "broker", "topic", "partitions", "rights"),
-        *("retention", "clock", "lake", "put-if-absent", "clock"),
+        *("retention", "clock", "lake", "put-if-absent", "clock", "log"),
     ]
 
 
@@ -83,3 +88,36 @@ def test_a_record_from_the_future_is_told_and_not_read(
     _produce(bootstrap, config.topic, time.time() + 600)
     (found,) = topic.clock(config, time.time())
     assert (found.level, PAYLOAD.decode() in str(found)) == ("warn", False)
+
+
+def test_a_slice_that_was_begun_under_a_key_that_is_gone_is_told(
+    bootstrap: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    keys, config = _begun(bootstrap, make_topic(), tmp_path)
+    assert [each.level for each in lake.log(config)] == ["ok"]
+    keys.unlink()
+    KeyRing.generate().save(keys)
+    (found,) = lake.log(config)
+    assert (found.level, found.advice.rpartition(": ")[2]) == ("fail", "redactory log supersede")
+
+
+def test_a_topic_that_was_made_again_is_told(
+    bootstrap: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    _, config = _begun(bootstrap, make_topic(), tmp_path, topic_id="another")
+    (found,) = lake.log(config)
+    assert (found.level, "made again" in found.seen) == ("fail", True)
+
+
+def _begun(
+    bootstrap: str, name: str, folder: Path, topic_id: str | None = None
+) -> tuple[Path, IngestConfig]:
+    """A lake whose one slice of the topic was begun, under the key of a file."""
+    ring, keys = KeyRing.generate(), folder / "keys.json"
+    ring.save(keys)
+    store = Store.open(folder / "lake", create=True)
+    topic_id = topic_id or describe_topic(bootstrap, name).topic_id
+    digests = ("ab" * 32, "cd" * 32)
+    intent = Intent(name, topic_id, 0, 1, 0, 5, 1, *digests, ring.current, new_claim(), "")
+    PartitionLog(store, name, 0).intend(intent)
+    return keys, IngestConfig(bootstrap, name, str(folder / "lake"), keys=str(keys))

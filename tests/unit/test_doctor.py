@@ -146,8 +146,19 @@ class _Replacing(Store):
         return True
 
 
-def test_a_store_that_replaces_what_stands_there_fails_and_keeps_no_probe(tmp_path: Path) -> None:
-    store = _Replacing(Store.open(tmp_path, create=True).objects, "")
+class _Lying(Store):
+    """A store that keeps what stands there and tells the second writer that it has won, too."""
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        super().put_if_absent(key, data)
+        return True
+
+
+@pytest.mark.parametrize("kind", [_Replacing, _Lying])
+def test_a_store_at_which_two_writers_win_fails_and_keeps_no_probe(
+    tmp_path: Path, kind: type[Store]
+) -> None:
+    store = kind(Store.open(tmp_path, create=True).objects, "")
     found, _ = lake.probe(store, time.time)
     assert (found.level, found.what) == ("fail", "put-if-absent")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
