@@ -9,14 +9,16 @@ from demo_lake import ingest_events
 
 from pipeline.demo_agent.agent import demo_events
 from pipeline.lake import layout
+from pipeline.lake.documents import store_ruleset
 from pipeline.lake.live import Lake
 from pipeline.lake.parquet import from_parquet, to_parquet
 from pipeline.lake.verify import Checks, verify
 from pipeline.records.proof import check_states
-from redactors import KeyRing
+from redactors import KeyRing, Ruleset, load_ruleset, ruleset_digest, ruleset_document
 
 NOW_US = time.time_ns() // 1_000
 ADDRESS = "@".join(("jane.roe", "example.com"))
+CARD = " ".join(("4111", "1111", "1111", "1111"))
 
 
 @pytest.fixture
@@ -59,6 +61,22 @@ def test_what_a_rule_finds_in_a_record_is_told(lake: Lake, place: str) -> None:
     path.write_bytes(to_parquet(pa.Table.from_pylist([row], schema=rows.schema)))
     assert found(lake) == {"rule-finds": "runs email"}
     assert found(lake, leaks=False) == {}
+
+
+def test_what_a_run_said_under_older_rules_is_an_advisory(lake: Lake) -> None:
+    (file,) = lake.files["runs"]
+    rows = from_parquet(lake.store.get(file.path))
+    (row,) = rows.to_pylist()
+    row["task"]["snapshot"] = f'{{"note": "write to {ADDRESS}"}}'
+    path = Path(lake.store.location) / file.path
+    path.write_bytes(to_parquet(pa.Table.from_pylist([row], schema=rows.schema)))
+    cards = [rule for rule in load_ruleset().rules if rule.id == "card-number"]
+    older = Ruleset(name="older", version="1", rules=tuple(cards))
+    store_ruleset(lake.store, ruleset_digest(older), ruleset_document(older))
+    assert found(lake) == {"newer-rule-finds": "runs email"}
+    row["task"]["snapshot"] = f'{{"note": "pay with {CARD}"}}'
+    path.write_bytes(to_parquet(pa.Table.from_pylist([row], schema=rows.schema)))
+    assert found(lake) == {"rule-finds": "runs card-number"}
 
 
 def state_files(lake: Lake) -> list[Path]:

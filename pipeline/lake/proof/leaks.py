@@ -48,12 +48,22 @@ class LeakCheck:
         own = self._redactor(row["ruleset"], labels)
         if own is None:
             yield "rules-unusable", row["ruleset"]
-        else:
-            yield from (("rule-finds", rule) for rule in rules_finding(own, row))
+        elif found := rules_finding(own, row):
+            is_older = table == "runs" and self._is_of_older_rules(row, labels)
+            yield from (("newer-rule-finds" if is_older else "rule-finds", r) for r in found)
         if self._newer and self._newer != row["ruleset"]:
             newer = self._redactor(self._newer, labels)
-            found = rules_finding(newer, row) if newer is not None else ()
-            yield from (("newer-rule-finds", rule) for rule in found)
+            later = rules_finding(newer, row) if newer is not None else ()
+            yield from (("newer-rule-finds", rule) for rule in later)
+
+    def _is_of_older_rules(self, record: Mapping[str, Any], labels: frozenset[str]) -> bool:
+        """Whether what a record's own rules find may have been said under others of this lake.
+
+        A record names the rules in force at its end, and holds what was masked until then.
+        """
+        others = (d for d in stored_rulesets(self._store) if d != record["ruleset"])
+        redactors = (self._redactor(digest, labels) for digest in others)
+        return any(each is not None and not _finding_in_record(each, record) for each in redactors)
 
     def _foreign_labels(self, row: Mapping[str, Any]) -> frozenset[str]:
         """The labels of masks that other rulesets of this lake may have left in a row that was
