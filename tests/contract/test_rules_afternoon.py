@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import signal
 import subprocess
 import time
@@ -137,3 +138,10 @@ def test_a_rule_of_another_tool_comes_to_act_on_all_that_is_stored(
     (again,) = [each for each in found("rules", "history", lake) if each["rewritten"]]
     assert again["digest"] == after["digest"]
     succeed("verify", "--lake", lake, "--keys", keys)
+    # And what was reviewed is one page.
+    page = tmp_path / "report.html"
+    since = ("--since", before["digest"])
+    succeed("rules", "report", "--lake", lake, "--rules", rules, "--html", page, *since)
+    text = page.read_text()
+    assert RULE in text and "orders" in text and "[SECRET]" in text
+    assert not re.search(r"ORD-[0-9]{6}", text)
