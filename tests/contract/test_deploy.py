@@ -184,6 +184,31 @@ def test_the_laptops_topic_keeps_nothing_longer_than_the_rows() -> None:
     assert find_drift(settings, load_policy(None)) == ()
 
 
+@pytest.mark.parametrize("name", ["ingest", "reader"])
+def test_a_bucket_policy_allows_what_it_names_in_the_lake(name: str) -> None:
+    policy = json.loads((DEPLOY / f"s3/{name}-policy.json").read_text())
+    lake = "arn:aws:s3:::lake/agent-runs/"
+    written = set()
+    for statement in policy["Statement"]:
+        actions = statement["Action"]
+        actions = {actions} if isinstance(actions, str) else set(actions)
+        assert statement["Effect"] == "Allow" and not any("*" in action for action in actions)
+        if actions == {"s3:ListBucket"}:
+            assert statement["Condition"] == {"StringLike": {"s3:prefix": "agent-runs/*"}}
+            continue
+        assert statement["Resource"].startswith(lake)
+        if actions & {"s3:PutObject", "s3:DeleteObject"}:
+            written.add(statement["Resource"].removeprefix(lake))
+    assert written == {"ingest": {"*"}, "reader": {"_audit/*"}}[name]
+
+
+def test_nobody_replaces_an_entry_of_the_log_or_keeps_versions() -> None:
+    policy = json.loads((DEPLOY / "s3/bucket-policy.json").read_text())
+    denied = {each["Sid"]: each for each in policy["Statement"] if each["Effect"] == "Deny"}
+    assert denied.keys() == {"OverTlsOnly", "NeverVersioned", "NothingIsReplacedInTheLog"}
+    assert all(each["Principal"] == "*" for each in denied.values())
+
+
 def test_the_image_gets_what_is_pinned(checkout: Path) -> None:
     image = _pinned(DEPLOY / "container/requirements.txt")
     assert image.items() <= _pinned(checkout / "constraints.txt").items()
