@@ -103,6 +103,9 @@ class RunMemory:
 
     def may_hold(self, raw: bytes) -> bool:
         """Whether the JSON text `raw` may hold a remembered value; never wrongly False."""
+        if len(self._rules) < _MIN_VALUES_OF_DATABASE:
+            lowered = raw.lower()
+            return any(f.lower() in lowered for value in self._rules for f in _fragments(value))
         if self._screen is None:
             fragments = [fragment for value in self._rules for fragment in _fragments(value)]
             self._screen = literal_database(fragments, caseless=True)
