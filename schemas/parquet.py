@@ -5,7 +5,8 @@ them.  Each field's description is its metadata under `description`, from which 
 is made.  Times are UTC microseconds.
 """
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -359,3 +360,15 @@ RUNS: Final = pa.schema(
     ],
     metadata={"table": "runs", "description": "One row for each version of an attempt's record."},
 )
+
+
+def evidences(value: Any) -> Iterator[dict[str, Any]]:
+    """The references to events anywhere in a record."""
+    if isinstance(value, dict):
+        if "is_embedded" in value:
+            yield value
+        for item in value.values():
+            yield from evidences(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from evidences(item)

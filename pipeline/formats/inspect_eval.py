@@ -37,7 +37,7 @@ def sniff(head: bytes) -> bool:
 
 def read(source: Source) -> Iterator[RunEvent]:
     """One run for each sample, in the order in which they stand in the archive."""
-    digest = hashlib.file_digest(source.stream, "sha256").hexdigest()  # type: ignore[arg-type]
+    digest = hashlib.file_digest(source.stream, "sha256").hexdigest()  # type: ignore[arg-type]  # BinaryIO
     with _opened(source) as archive:
         names = archive.namelist()
         header = next((name for name in _HEADERS if name in names), None)
@@ -60,7 +60,7 @@ def _opened(source: Source) -> Iterator[ZipFile]:
             yield archive
     except (BadZipFile, EOFError, zlib.error):
         source.fail("the archive is damaged or ends too early")
-    except (NotImplementedError, RuntimeError):
+    except (NotImplementedError, RuntimeError):  # what zipfile says of zstd, and of a password
         source.fail("the archive is compressed or encrypted in a way that cannot be read here")
 
 

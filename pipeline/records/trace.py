@@ -16,6 +16,7 @@ from pipeline.records.completeness import COSTS, is_digest
 from pipeline.records.reading import Row, RunView
 from pipeline.records.timeline import body_of
 from pipeline.retention.tombstones import removals_at
+from schemas.parquet import evidences
 
 MAX_HOPS = 64
 
@@ -177,7 +178,7 @@ class _Tracer:
         """What the record says of the event still is what is stored."""
         if event["body"] is None:
             return
-        for evidence in _evidences(view.records):
+        for evidence in evidences(view.records):
             if evidence["event_id"] == event["event_id"] and evidence["digest"]:
                 if evidence["digest"] == text_digest(event["body"]):
                     continue
@@ -326,14 +327,3 @@ def _place(event: Row) -> dict[str, Any]:
         "file": event["file"],
         "offset": event["kafka_offset"],
     }
-
-
-def _evidences(value: Any) -> Iterator[Row]:
-    if isinstance(value, dict):
-        if "is_embedded" in value:
-            yield value
-        for item in value.values():
-            yield from _evidences(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _evidences(item)

@@ -35,6 +35,7 @@ from pipeline.retention.copies import Copier, first_deadline_us, read_copies
 from pipeline.retention.ledger import Failure, Ledger, Receipt
 from pipeline.retention.policy import HOUR_US, Policy, RetentionClass, bucket_name, load_policy
 from pipeline.retention.sweep import bucket_receipt, settle, task_of
+from schemas.parquet import evidences
 
 _NEVER: Final = np.iinfo(np.int64).max
 _STARTS: Final = ("occurred_at", "captured_at", "ingested_at")
@@ -250,23 +251,11 @@ def _of_records(rows: pa.Table, name: str, kept: RetentionClass, deadlines: Dead
         place = row["kafka_topic"], row["kafka_partition"]
         start = (row["identity"] or {}).get("evidence") or {}
         own = [row["first_offset"], start.get("kafka_offset")]
-        embedded = [each["kafka_offset"] for each in _evidences(row) if each["is_embedded"]]
+        embedded = [each["kafka_offset"] for each in evidences(row) if each["is_embedded"]]
         first_us = deadlines.first([name], *place, [offset for offset in own if offset is not None])
         found.append(min(first_us, deadlines.first(deadlines.classes, *place, embedded)))
     latest_us = _micros(rows, "ingested_at") + kept.lifetime_us
     return _sooner(rows, np.minimum(np.array(found, np.int64), latest_us))
-
-
-def _evidences(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The references to events anywhere in a record."""
-    if isinstance(value, dict):
-        if "is_embedded" in value:
-            yield value
-        for item in value.values():
-            yield from _evidences(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _evidences(item)
 
 
 def _sooner(rows: pa.Table, deadlines_us: Instants) -> Instants:

@@ -37,6 +37,7 @@ class Changed(Masker):
         super().__init__(masker.redactor, masker.policy)
         self._results = results
 
+    # The rest of the arguments is what a masker needs, and this one needs nothing.
     def take(self, message: Message, *_: object) -> list[Result]:  # type: ignore[override]
         return [self._results[message.offset]]  # type: ignore[list-item]  # what a masker gave
 

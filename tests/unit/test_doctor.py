@@ -27,7 +27,8 @@ def keys(tmp_path: Path) -> Path:
 
 
 def _config(**fields: object) -> IngestConfig:
-    return IngestConfig(**{"bootstrap": "", "topic": "runs", "lake": "", **fields})  # type: ignore[arg-type]
+    given = {"bootstrap": "", "topic": "runs", "lake": "", **fields}
+    return IngestConfig(**given)  # type: ignore[arg-type]  # its fields are of many types
 
 
 def _about(what: str, config: IngestConfig) -> list[Finding]:

@@ -104,7 +104,7 @@ def reader_of(
     store = Store.open(folder / "lake", create=True)
     return MaskedSlices(
         replace(IngestConfig("b", "runs", "lake"), limits=LIMITS),
-        consumer,  # type: ignore[arg-type]
+        consumer,  # type: ignore[arg-type]  # as much of one as the reader asks for
         {p: PartitionLog(store, "runs", p) for p in range(consumer.partitions)},
         FromTopic("runs", "topic-id"),
         masker_in_force,

@@ -48,12 +48,11 @@ from pipeline.retention.holds import Rows, add_hold
 from pipeline.retention.ledger import Ledger
 from pipeline.retention.policy import bucket_name
 from pipeline.retention.sweep import Sweeper
-from pipeline.review.rescrub.quoted import evidences
 from pipeline.review.rescrub.run import Rescrubber
 from pipeline.slices import MaskedSlice, Message, Part
 from redactors import KeyRing, ruleset_digest
 from schemas import encode
-from schemas.parquet import EVENTS
+from schemas.parquet import EVENTS, evidences
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ twice, or going on after a crash, leads to the same.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,6 +23,7 @@ from pipeline.records.events import redactions_by_row
 from pipeline.records.state import RunState, pack
 from pipeline.review.rescrub.scrubbing import Row, Scrubber
 from redactors import Unexaminable
+from schemas.parquet import evidences
 
 Place = tuple[str, int, int]
 """(topic, partition, offset)"""
@@ -77,18 +78,6 @@ class Facts:
         is_new = (key, event_id) not in self._seen
         self._seen.add((key, event_id))
         return is_new
-
-
-def evidences(value: Any) -> Iterator[dict[str, Any]]:
-    """The references to events anywhere in a record."""
-    if isinstance(value, dict):
-        if "is_embedded" in value:
-            yield value
-        for item in value.values():
-            yield from evidences(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from evidences(item)
 
 
 class Quotations:

@@ -23,11 +23,12 @@ from pipeline.retrying import ReadAgain
 from pipeline.review.declarations import declarations
 from pipeline.review.rescrub.learning import Lessons, Shown
 from pipeline.review.rescrub.open_state import changed_entries, quoted_by_open_runs
-from pipeline.review.rescrub.quoted import Attempt, Facts, Place, Quotations, evidences
+from pipeline.review.rescrub.quoted import Attempt, Facts, Place, Quotations
 from pipeline.review.rescrub.scrubbing import Counts, Scrubber
 from pipeline.slices import Table
 from redactors import KeyRing, Redactor, Ruleset, parse_document
 from redactors.engine import labels_of
+from schemas.parquet import evidences
 
 ORDER: Final[tuple[Table, ...]] = ("events", "runs", "dead_letters")
 
