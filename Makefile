@@ -9,7 +9,7 @@ SOURCES := $(shell find pipeline redactors schemas -type f -not -path '*/__pycac
 # Nothing but the installed wheel may answer to `import pipeline`.
 unexport PYTHONPATH
 
-.PHONY: demo test lint bench crash docs sbom audit setup tools jars browser vectors clean
+.PHONY: demo test lint bench crash docs sbom audit setup tools jars browser prometheus vectors clean
 .DEFAULT_GOAL := test
 
 demo: setup
@@ -82,5 +82,9 @@ vectors: $(VENV)/.dependencies
 browser:
 	.ci/browser
 
+# It loads the alert rules in the tests; without it those tests are skipped.
+prometheus:
+	.ci/prometheus
+
 clean:
-	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
