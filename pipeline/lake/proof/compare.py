@@ -100,14 +100,20 @@ def _is_declared(stored: str, original: str, is_key: bool, redactions: Redaction
     if not concerned or not _is_scalar(stored) or not _is_scalar(original):
         return False
     depth = 1 if is_key else 0
-    spans = []
+    text, spans = _text(stored), []
     for redaction in concerned:
         layers = list(redaction["layers"])[depth:]
         # Deeper than one layer the span no longer speaks of this text: all of it is declared.
         if redaction["span_start"] is None or layers not in ([], ["json"]):
             return True
-        spans.append((redaction["span_start"], redaction["span_end"]))
-    return _holds_rest(_text(stored), _text(original), sorted(spans))
+        spans.append(_with_quotes(text, redaction["span_start"], redaction["span_end"]))
+    return _holds_rest(text, _text(original), sorted(spans))
+
+
+def _with_quotes(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span with quotes around it: a number masked in a document in a string gets them."""
+    is_quoted = text[start - 1 : start] == '"' == text[end : end + 1]
+    return (start - 1, end + 1) if is_quoted else (start, end)
 
 
 def _time(micros: int | None) -> datetime | None:
