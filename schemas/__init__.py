@@ -1,6 +1,16 @@
 """The contracts: the wire event and the tables.  Imports nothing of ours."""
 
-from schemas.codec import MAX_SIZE_BYTES, Decoder, Resolve, decode, encode, encode_json
+from schemas.codec import (
+    MAX_SIZE_BYTES,
+    SCHEMA_HEADER,
+    Decoder,
+    Foreign,
+    Resolve,
+    SchemaId,
+    decode,
+    encode,
+    encode_json,
+)
 from schemas.errors import (
     DECODE_CODES,
     DecodeError,
@@ -15,14 +25,17 @@ __all__ = [
     "KINDS",
     "MAX_SIZE_BYTES",
     "OTHER",
+    "SCHEMA_HEADER",
     "DeclaredRedaction",
     "DecodeError",
     "Decoder",
     "EncodeError",
+    "Foreign",
     "IncompatibleSchema",
     "Producer",
     "Resolve",
     "RunEvent",
+    "SchemaId",
     "SchemasError",
     "decode",
     "encode",

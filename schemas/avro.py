@@ -13,6 +13,10 @@ Schema = Mapping[str, Any] | list[Any] | str
 
 FULL_NAME: Final = "redactory.v1.RunEvent"
 
+_ESSENTIAL: Final = (
+    *("type", "name", "namespace", "fields", "symbols", "items", "values", "size", "logicalType"),
+)
+
 
 @cache
 def current() -> dict[str, Any]:
@@ -45,6 +49,16 @@ def fingerprint(schema: Schema) -> bytes:
 def readable(schema: Schema) -> Any:
     """Parsed for fastavro, times left as integers: `datetime` is slow and ends at year 9999."""
     return parse_schema(_without_logical_types(schema))
+
+
+def essential(schema: Any) -> Any:
+    """What reading needs of a schema: names and types, without documentation, defaults and all
+    else that somebody may have written there."""
+    if isinstance(schema, Mapping):
+        return {key: essential(schema[key]) for key in _ESSENTIAL if key in schema}
+    if isinstance(schema, list):
+        return [essential(each) for each in schema]
+    return schema
 
 
 @cache
