@@ -9,10 +9,11 @@ SOURCES := $(shell find pipeline redactors schemas -type f -not -path '*/__pycac
 # Nothing but the installed wheel may answer to `import pipeline`.
 unexport PYTHONPATH
 
-.PHONY: demo test lint bench crash docs sbom audit setup tools jars browser prometheus vectors clean
+.PHONY: demo test lint bench crash docs sbom audit setup tools jars broker-jars browser prometheus \
+  vectors clean
 .DEFAULT_GOAL := test
 
-demo: setup
+demo: broker-jars
 	$(VENV)/bin/redactory demo
 
 test: lint setup
@@ -71,7 +72,11 @@ $(VENV)/.wheel: $(VENV)/.dependencies pyproject.toml README.md LICENSE $(SOURCES
 	$(PYTHON) -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	touch $@
 
-jars: $(VENV)/.wheel
+# The demo needs a broker only; the tests also a schema registry.
+jars: broker-jars
+	@$(PYTHON) -P tests/apicurio/registry.py
+
+broker-jars: $(VENV)/.wheel
 	@$(VENV)/bin/redactory broker fetch >/dev/null
 
 # What an emitter in any language must do, as data.

@@ -41,14 +41,18 @@ class SliceBuilder:
         self._sealed: set[str] = set()
 
     def take(self, message: Message, masker: Masker, at: Coordinates) -> None:
-        """Masks the next message; offsets that were skipped become a gap."""
+        """Masks the next message; offsets that were skipped become a gap.
+
+        If the schema registry is away, it raises RegistryError and holds what it held before.
+        """
+        if self._deltas is None:
+            self._deltas = Deltas(masker.redactor.masks)
+        results = masker.take(message, at, self.now_us, self.memories, self._deltas)
         self.skip_to(message.offset, "not-delivered")
         self.next_offset = message.offset + 1
         self.records += 1
         self.size_bytes += len(message.value or b"")
-        if self._deltas is None:
-            self._deltas = Deltas(masker.redactor.masks)
-        self._add(masker.take(message, at, self.now_us, self.memories, self._deltas))
+        self._add(results)
 
     def _add(self, results: Iterable[Result]) -> None:
         for result in results:

@@ -39,8 +39,9 @@ class SliceLimits:
 class IngestConfig:
     """One ingest of one topic, or of some files, into one lake.
 
-    `rules`, `keys`, `policy` and `client_config` are file paths (None: the built-in or default
-    one).  `instance` of `instances` reads the partitions with `partition % instances == instance`.
+    `rules`, `keys`, `policy`, `client_config` and `registry_config` are file paths (None: the
+    built-in or default one).  `registry` is the address of the schema registry, if there is one.
+    `instance` of `instances` reads the partitions with `partition % instances == instance`.
     With `rules_public_key` the rules must be signed under it, in `rules_signature` (None: the file
     beside them).  `ruleset` is the digest of rules that the lake keeps; a worker goes by it, not by
     `rules`.
@@ -62,6 +63,8 @@ class IngestConfig:
     keys: str | None = None
     policy: str | None = None
     client_config: str | None = None
+    registry: str | None = None
+    registry_config: str | None = None
     until_caught_up: bool = False
     limits: SliceLimits = SliceLimits()
     instance: int = 0
@@ -106,6 +109,11 @@ class IngestConfig:
     def client_file(self) -> Path | None:
         """The file with the Kafka client's settings, if one was given."""
         return Path(self.client_config) if self.client_config else None
+
+    @property
+    def registry_file(self) -> Path | None:
+        """The file with the registry client's settings, if one was given."""
+        return Path(self.registry_config) if self.registry_config else None
 
     @property
     def own_files(self) -> tuple[tuple[str, str], ...]:

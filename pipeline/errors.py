@@ -4,6 +4,7 @@ PipelineError                 exit code 3: could not do it
 ├── UsageError                exit code 2: wrong usage (bad option, bad configuration file)
 ├── InputError                a file to emit is not what its format says: names file and line
 ├── BrokerError               the broker is away, refuses us, or has not the topic
+├── RegistryError             the schema registry is away, refuses us, or is none
 ├── LakeError                 the lake cannot be read or written (permissions, space, store)
 │   ├── LakeUnusable          its disk is full, read-only or closed to us: stop, do not retry
 │   └── LostPartition         another writer owns the partition: stop, do not retry
@@ -41,6 +42,10 @@ class InputError(PipelineError):
 
 
 class BrokerError(PipelineError):
+    pass
+
+
+class RegistryError(PipelineError):
     pass
 
 

@@ -16,6 +16,7 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
+    Message,
     Producer,
     TopicCollection,
     TopicPartition,
@@ -23,6 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pipeline.errors import BrokerError, UsageError
+from schemas import SCHEMA_HEADER
 
 TIMEOUT_S = 10.0
 
@@ -54,7 +56,7 @@ def client_config(bootstrap: str, config_file: Path | None = None, **extra: Any)
     `name=value` lines or, by its suffix, as a YAML or JSON mapping.  Raises UsageError for a file
     that cannot be read and for a setting that the client refuses; never shows a value.
     """
-    settings = (_read_settings(config_file) if config_file else {}) | extra
+    settings = (read_settings(config_file) if config_file else {}) | extra
     refusal = _refusal(settings)
     if refusal:
         raise _refused_setting(settings, refusal, config_file)
@@ -152,6 +154,14 @@ def ask_broker(
         raise broker_error(error, topic) from None
 
 
+def schema_header(message: Message) -> bytes | None:
+    """What the header holds in which Confluent's clients name a schema; None if there is none."""
+    for name, value in message.headers() or ():
+        if name == SCHEMA_HEADER:
+            return value.encode() if isinstance(value, str) else value
+    return None
+
+
 def broker_error(error: KafkaError | KafkaException, topic: str | None = None) -> BrokerError:
     """The same error in one sentence with what to do; `code` is stable."""
     cause = error if isinstance(error, KafkaError) else _cause(error)
@@ -225,7 +235,11 @@ def _away() -> BrokerError:
     return BrokerError(message, code=code, hint=hint)
 
 
-def _read_settings(path: Path) -> dict[str, str]:
+def read_settings(path: Path) -> dict[str, str]:
+    """A client's settings: `name=value` lines or, by its suffix, a YAML or JSON mapping.
+
+    Raises UsageError for a file that cannot be read; never shows a value.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -265,7 +279,7 @@ def _bad_file(path: Path, what: str) -> UsageError:
     return UsageError(
         f"the client configuration {path} {what}",
         code="client-config",
-        hint="write librdkafka's settings, one `name=value` a line",
+        hint="write the client's settings, one `name=value` a line",
     )
 
 

@@ -1,4 +1,5 @@
-"""From a Kafka message to a masked row: decode → redact → place.  Pure: no I/O, no clock.
+"""From a Kafka message to a masked row: decode → redact → place.  Pure: no I/O, no clock; only its
+decoder may ask for a schema.
 
 The raw payload enters `Masker.mask` and does not leave it: what comes back is masked, hashed or a
 count.  Whatever cannot be examined in full becomes a dead letter without payload.
@@ -18,7 +19,7 @@ from pipeline.shadow import Hit, Shadow
 from pipeline.slices import Message
 from pipeline.state.memories import Memories
 from redactors import Redacted, Redaction, Redactor, Unexaminable
-from schemas import DecodeError, RunEvent, decode
+from schemas import DecodeError, Decoder, RunEvent
 from schemas.parquet import DEAD_LETTERS, EVENTS
 
 MAX_HEADERS = 64
@@ -72,10 +73,20 @@ _NO_DEAD_LETTER: dict[str, Any] = dict.fromkeys(DEAD_LETTERS.names)
 
 
 class Masker:
-    """Masks the messages of one slice after another under one ruleset, key and policy."""
+    """Masks the messages of one slice after another under one ruleset, key and policy.
 
-    def __init__(self, redactor: Redactor, policy: Policy, shadow: Shadow | None = None) -> None:
+    What its decoder's registry raises passes through: of an outage nothing is made.
+    """
+
+    def __init__(
+        self,
+        redactor: Redactor,
+        policy: Policy,
+        shadow: Shadow | None = None,
+        decoder: Decoder | None = None,
+    ) -> None:
         self.redactor, self.policy, self._shadow = redactor, policy, shadow
+        self._decoder = decoder or Decoder()
         self._known_name = lru_cache(MAX_NAMES)(self._name)
 
     def mask(
@@ -105,7 +116,7 @@ class Masker:
         try:
             if message.unfit:
                 raise DecodeError(message.unfit)
-            event = decode(message.value)
+            event = self._decoder.decode(message.value, message.schema_header)
         except DecodeError as error:
             return [self._dead_letter(message, at, now_us, error.code, "decode")]
         if message.key is None:

@@ -25,9 +25,11 @@ from pipeline.lake.documents import (
 )
 from pipeline.lake.entries import Intent
 from pipeline.lake.log import PartitionLog, Position
+from pipeline.lake.schemas import topic_decoder
 from pipeline.lake.store import Store
 from pipeline.masking import Masker
 from pipeline.reader import Clock, FromTopic, MaskedSlices, Origin
+from pipeline.registry.client import Registry, open_registry
 from pipeline.retention.policy import Policy, load_policy, parse_policy
 from pipeline.shadow import Shadow, shadow_of
 from pipeline.slices import MaskedSlice
@@ -47,6 +49,7 @@ from redactors import (
     ruleset_document,
 )
 from redactors.signatures import check_signature, signature_path
+from schemas import Decoder
 
 QUEUED_KBYTES = 32_768
 """What the consumer may hold ahead of us: the bound on raw bytes in memory."""
@@ -70,9 +73,9 @@ class Rules:
     keys: KeyRing
     shadow: Shadow | None
 
-    def masker(self) -> Masker:
+    def masker(self, decoder: Decoder) -> Masker:
         """Masks under these rules."""
-        return Masker(self.redactor, self.policy, self.shadow)
+        return Masker(self.redactor, self.policy, self.shadow, decoder)
 
 
 def open_rules(config: IngestConfig) -> Rules:
@@ -161,15 +164,22 @@ def holding_rules(config: IngestConfig) -> IngestConfig:
 def check_start(config: IngestConfig) -> tuple[int, ...]:
     """The partitions, or the numbers of the files, that are to be read.
 
-    By then rules, keys, policy, lake and topic are known to be usable.
+    By then rules, keys, policy, lake and topic are known to be usable, and the registry's settings.
     """
     check_signing(config)
     open_rules(config)
     Store.open(config.lake, create=True).check_writable()
     if config.files:
         return tuple(range(len(config.own_files)))
+    if (registry := registry_of(config)) is not None:
+        registry.check()
     topic = describe_topic(config.bootstrap, config.topic, config.client_file)
     return tuple(p for p in topic.partitions if config.takes(p))
+
+
+def registry_of(config: IngestConfig) -> Registry | None:
+    """The registry, if there is one; it is not asked anything yet."""
+    return open_registry(config.registry, config.registry_file) if config.registry else None
 
 
 def check_signing(config: IngestConfig) -> None:
@@ -217,7 +227,8 @@ def open_reader(config: IngestConfig) -> OpenReader:
         )
     consumer = Consumer(consumer_settings(config))
     origin = FromTopic(topic.name, topic.topic_id)
-    slices = _slices(config, consumer, origin, partitions, store, rules)
+    decoder = topic_decoder(store, topic.name, registry_of(config))
+    slices = _slices(config, consumer, origin, partitions, store, rules, decoder)
     return OpenReader(slices, consumer.close)
 
 
@@ -230,7 +241,8 @@ def _open_files(config: IngestConfig, store: Store, rules: Rules) -> OpenReader:
             if topic is not None:
                 named = replace(config, topic=topic)
                 # It answers to the calls that a reader makes.
-                yield from _slices(named, cast(Consumer, file), file, [PARTITION], store, rules)
+                consumer = cast(Consumer, file)
+                yield from _slices(named, consumer, file, [PARTITION], store, rules, Decoder())
             if file.failure is not None:
                 raise file.failure
 
@@ -255,14 +267,15 @@ def _slices(
     partitions: Collection[int],
     store: Store,
     rules: Rules,
+    decoder: Decoder,
 ) -> MaskedSlices:
     return MaskedSlices(
         config,
         consumer,
         {p: PartitionLog(store, config.topic, p) for p in partitions},
         origin,
-        _masker_in_force(config, store, rules),
-        _masker_for(store, rules),
+        _masker_in_force(config, store, rules, decoder),
+        _masker_for(store, rules, decoder),
         memories_at(store, config.topic, rules.keys),
         Clock(lambda: time.time_ns() // 1000, time.monotonic),
         STOP.is_set,
@@ -278,21 +291,23 @@ def rules_for_reading(config: IngestConfig, store: Store) -> Rules:
     return rules
 
 
-def _masker_in_force(config: IngestConfig, store: Store, rules: Rules) -> Callable[[], Masker]:
+def _masker_in_force(
+    config: IngestConfig, store: Store, rules: Rules, decoder: Decoder
+) -> Callable[[], Masker]:
     """Gives the masker to go on with: another one once this process was told of other rules."""
-    masker = rules.masker()
+    masker = rules.masker(decoder)
 
     def in_force() -> Masker:
         nonlocal masker
         if SWITCH.ruleset not in (None, masker.redactor.digest):
             switched = rules_for_reading(replace(config, ruleset=SWITCH.ruleset), store)
-            masker = switched.masker()
+            masker = switched.masker(decoder)
         return masker
 
     return in_force
 
 
-def _masker_for(store: Store, rules: Rules) -> Callable[[Intent], Masker]:
+def _masker_for(store: Store, rules: Rules, decoder: Decoder) -> Callable[[Intent], Masker]:
     """Makes the masker that an earlier writer used, from the documents kept in the log."""
 
     def build(intent: Intent) -> Masker:
@@ -309,7 +324,7 @@ def _masker_for(store: Store, rules: Rules) -> Callable[[Intent], Masker]:
             ruleset = parse_document(load_ruleset_document(store, intent.ruleset))
             keys = rules.keys.with_current(intent.key_id)
             redactor, shadow = Redactor(ruleset, keys), shadow_of(ruleset, keys)
-        return Masker(redactor, policy, shadow)
+        return Masker(redactor, policy, shadow, decoder)
 
     return build
 

@@ -14,9 +14,9 @@ from confluent_kafka import Message as KafkaMessage
 from pipeline.building import SliceBuilder
 from pipeline.config import IngestConfig
 from pipeline.deadletters import DeadLetterGuard
-from pipeline.errors import LogError
+from pipeline.errors import LogError, RegistryError
 from pipeline.faultpoints import at as fault_at
-from pipeline.kafka import broker_error, watermarks
+from pipeline.kafka import broker_error, schema_header, watermarks
 from pipeline.lake.entries import Intent
 from pipeline.lake.log import PartitionLog, Position
 from pipeline.masking import Coordinates, Masker
@@ -80,9 +80,10 @@ class MaskedSlices:
     """Iterates over the masked slices of some partitions of one topic.
 
     Ends when `stop()` is true, when the epoch is over, or, with `until_caught_up`, when every
-    partition has been read to its end; open slices are handed out first.  Raises BrokerError,
-    LogError or LakeError.  A slice is masked by one masker: that of `masker_in_force()` when it was
-    opened, or for a slice that is redone the intent's own.
+    partition has been read to its end; open slices are handed out first, also before it raises
+    RegistryError.  Raises BrokerError, LogError or LakeError, too.  A slice is masked by one
+    masker: that of `masker_in_force()` when it was opened, or for a slice that is redone the
+    intent's own.
     """
 
     def __init__(
@@ -131,15 +132,13 @@ class MaskedSlices:
                 yield from self._take(message)
             yield from self._close_old()
             yield from self._let_time_pass()
-        for partition in sorted(self._open):
-            yield self._close(partition)
+        yield from self._close_all()
 
     def _follow_rules(self) -> Iterator[MaskedSlice]:
         """Goes on under the rules in force; what is open was masked under the ones before."""
         masker = self._masker_in_force()
         if masker is not self._masker:
-            for partition in sorted(self._open):
-                yield self._close(partition)
+            yield from self._close_all()
             self._masker = masker
 
     def _is_over(self, ends_s: float) -> bool:
@@ -157,7 +156,12 @@ class MaskedSlices:
             return
         self._waiting.discard(partition)
         builder = self._builder(partition)
-        self._mask_into(builder, message, self._masker, Coordinates(self._config.topic, partition))
+        at = Coordinates(self._config.topic, partition)
+        try:
+            self._mask_into(builder, message, self._masker, at)
+        except RegistryError:
+            yield from self._close_all()  # what came before it can be stored
+            raise
         self._held_records += 1
         self._held_bytes += len(message)
         if self._is_full(builder.records, builder.size_bytes):
@@ -234,6 +238,10 @@ class MaskedSlices:
     def _reached(self, partition: int) -> int:
         builder = self._open.get(partition)
         return builder.next_offset if builder else self._next[partition]
+
+    def _close_all(self) -> Iterator[MaskedSlice]:
+        for partition in sorted(self._open):
+            yield self._close(partition)
 
     def _close(self, partition: int) -> MaskedSlice:
         builder = self._open.pop(partition)
@@ -342,4 +350,5 @@ def raw_message(message: KafkaMessage) -> Message:
         key=key if isinstance(key, bytes) or key is None else key.encode(),
         value=value if isinstance(value, bytes) or value is None else value.encode(),
         header_names=tuple(name for name, _ in message.headers() or ()),
+        schema_header=schema_header(message),
     )

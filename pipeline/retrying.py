@@ -30,10 +30,11 @@ from pipeline.lake.log import PartitionLog
 from pipeline.lake.parquet import from_parquet
 from pipeline.lake.provenance import Origins, row_origins
 from pipeline.lake.rewriting import BucketLog, Claim
+from pipeline.lake.schemas import topic_decoder
 from pipeline.lake.store import Store
 from pipeline.lake.writer import NewFile, publish_files
 from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker
-from pipeline.opening import consumer_settings, memories_at, rules_for_reading
+from pipeline.opening import consumer_settings, memories_at, registry_of, rules_for_reading
 from pipeline.reader import raw_message
 from pipeline.slices import FROM_FILE, Message, Part
 from pipeline.state.memories import Memories
@@ -71,17 +72,20 @@ class RetryReport:
 
 
 class Retrier:
-    """Retries as one rewriter; `now_us` is one clock reading, which the new rows share."""
+    """Retries as one rewriter; `now_us` is one clock reading, which the new rows share.
+
+    `masker_of` a topic decodes what that topic's messages name.
+    """
 
     def __init__(
         self,
         store: Store,
-        masker: Masker,
+        masker_of: Callable[[str], Masker],
         memories: Callable[[str, int], Memories],
         read_again: ReadAgain,
         now_us: int,
     ) -> None:
-        self._store, self._masker, self._memories_of = store, masker, memories
+        self._store, self._masker_of, self._memories_of = store, masker_of, memories
         self._read_again, self._now_us = read_again, now_us
         self._claim = new_claim()
         self._memories: dict[tuple[str, int], Memories] = {}
@@ -120,13 +124,12 @@ class Retrier:
             by_partition[row["kafka_topic"], row["kafka_partition"]][row["kafka_offset"]] = row
         for at, wanted in sorted(by_partition.items()):
             self.report.gone += len(wanted)
+            masker = self._masker_of(at[0])
             for message in self._read_again(*at, sorted(wanted)):
-                if not self._is_of(wanted[message.offset], message):
+                if not _is_of(wanted[message.offset], message, masker):
                     continue
                 self.report.gone -= 1
-                result = self._masker.mask(
-                    message, Coordinates(*at), self._now_us, self._memory(*at)
-                )
+                result = masker.mask(message, Coordinates(*at), self._now_us, self._memory(*at))
                 match result:
                     case MaskedEvent():
                         yield result
@@ -140,15 +143,6 @@ class Retrier:
         if (topic, partition) not in self._memories:
             self._memories[topic, partition] = self._memories_of(topic, partition)
         return self._memories[topic, partition]
-
-    def _is_of(self, row: Row, message: Message) -> bool:
-        """Whether a record is the one that the dead letter was made from."""
-        value = message.value or b""
-        redactor = self._masker.redactor
-        is_keyed_alike = row["key_id"] == redactor.key_id
-        return len(value) == row["length_bytes"] and (
-            not is_keyed_alike or redactor.keyed_hash(value) == row["payload_hmac"]
-        )
 
     def _move(self, bucket: Bucket, events: Mapping[Place, MaskedEvent]) -> None:
         log = BucketLog(self._store, bucket)
@@ -176,6 +170,16 @@ class Retrier:
         # 5, 6
         log.finish(claim, removed, publish_files(self._store, new), origins)
         self.report.stored += len(moved)
+
+
+def _is_of(row: Row, message: Message, masker: Masker) -> bool:
+    """Whether a record is the one that the dead letter was made from."""
+    value = message.value or b""
+    redactor = masker.redactor
+    is_keyed_alike = row["key_id"] == redactor.key_id
+    return len(value) == row["length_bytes"] and (
+        not is_keyed_alike or redactor.keyed_hash(value) == row["payload_hmac"]
+    )
 
 
 def _files(claim: Claim, parts: Sequence[Part]) -> list[NewFile]:
@@ -219,8 +223,13 @@ def retry_in_lake(config: IngestConfig, topic: str | None, code: str | None) -> 
         position = PartitionLog(store, topic, partition).position()
         return memories_at(store, topic, rules.keys)(partition, position)
 
-    masker, again = Masker(rules.redactor, rules.policy), reader_again(store, config)
-    retrier = Retrier(store, masker, memories, again, time.time_ns() // 1000)
+    registry, again = registry_of(config), reader_again(store, config)
+
+    def masker_of(topic: str) -> Masker:
+        decoder = topic_decoder(store, topic, registry)
+        return Masker(rules.redactor, rules.policy, decoder=decoder)
+
+    retrier = Retrier(store, masker_of, memories, again, time.time_ns() // 1000)
     return retrier.retry(topic, code)
 
 

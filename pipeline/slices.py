@@ -20,7 +20,8 @@ FROM_FILE: Final = "file:"
 class Message:
     """One Kafka record; `timestamp_us` is the broker's (epoch microseconds; None: has none).
 
-    `unfit` is the code for which an event of a file could not be made a record's value ("": it is).
+    `unfit` is the code for which an event of a file could not be made a record's value ("": it is);
+    `schema_header` is what the header holds that names a schema (None: there is none).
     """
 
     offset: int
@@ -29,6 +30,7 @@ class Message:
     value: bytes | None
     header_names: tuple[str, ...] = ()
     unfit: str = ""
+    schema_header: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

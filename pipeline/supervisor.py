@@ -24,6 +24,8 @@ STOP_GRACE_S = 10.0
 """How long workers may take to commit what is open once they are asked to end; then they are
 killed, and what they had open is read again."""
 
+OUTAGES = ("broker-away", "registry-away")
+"""Codes of errors that end by themselves."""
 
 _ALL = -1
 """Stands for every worker, where they are told by their index."""
@@ -212,8 +214,8 @@ class Supervisor:
             "final": False,
         }
         failures = worker.failures + 1
-        if error["code"] == "broker-away":
-            # It was there at the start: it may stay away as long as it likes.
+        if error["code"] in OUTAGES:
+            # Nothing is wrong with the ingest: they may stay away as long as they like.
             failures = min(failures, MAX_FAILURES - 1)
         if self._is_ending and not error["final"]:
             return  # the log says what was done; the next ingest goes on from there

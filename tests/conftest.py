@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from apicurio.registry import Apicurio
 from hypothesis import settings
 
 from pipeline import broker
@@ -44,6 +45,16 @@ def bootstrap(broker_folder: Path, free_port: Callable[[], int]) -> Iterator[str
     running = broker.start(broker_folder, free_port(), print)
     yield running.bootstrap
     broker.stop(broker_folder)
+
+
+@pytest.fixture(scope="session")
+def registry(
+    tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]
+) -> Iterator[Apicurio]:
+    """A real schema registry; one per test session, kept for all its tests."""
+    running = Apicurio.start(free_port(), tmp_path_factory.mktemp("registry") / "registry.log")
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="session")

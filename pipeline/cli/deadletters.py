@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import Bootstrap, ClientFile, Keys, Lake, PolicyFile, Rules
+from pipeline.cli.options import (
+    Bootstrap,
+    ClientFile,
+    Keys,
+    Lake,
+    PolicyFile,
+    Registry,
+    RegistryFile,
+    Rules,
+)
 
 deadletters_app = typer.Typer(no_args_is_help=True)
 
@@ -52,6 +61,8 @@ def retry(
     keys: Keys = None,
     policy: PolicyFile = None,
     config: ClientFile = None,
+    registry: Registry = None,
+    registry_config: RegistryFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
 ) -> None:
     """Read dead letters again, as far as their topics have them, under the present rules.
@@ -71,6 +82,8 @@ def retry(
         keys=str(keys) if keys else None,
         policy=str(policy) if policy else None,
         client_config=str(config) if config else None,
+        registry=registry,
+        registry_config=str(registry_config) if registry_config else None,
     )
     report = retry_in_lake(settings, topic, check_code(code))
     if as_json:

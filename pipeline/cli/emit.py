@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import Bootstrap, ClientFile, Format
+from pipeline.cli.options import Bootstrap, ClientFile, Format, Registry, RegistryFile
 
 
 def register(app: typer.Typer) -> None:
@@ -24,6 +24,8 @@ def emit(
         int, typer.Option(min=1, help="Partitions of the topic, if it has to be made.")
     ] = 4,
     config: ClientFile = None,
+    registry: Registry = None,
+    registry_config: RegistryFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Send the runs in files to a topic, each event once and in order.
@@ -33,7 +35,7 @@ def emit(
     from pipeline.emitter.ids import system_clock
     from pipeline.emitter.terminal import Target, emit_with_progress, print_emitted
 
-    target = Target(bootstrap, topic, partitions, config)
+    target = Target(bootstrap, topic, partitions, config, registry, registry_config)
     done = emit_with_progress(paths, target, format_name, system_clock())
     print_emitted(done, as_json)
     if done.refused:

@@ -15,6 +15,8 @@ from pipeline.cli.options import (
     Lake,
     PolicyFile,
     PublicKey,
+    Registry,
+    RegistryFile,
     Rules,
     Signature,
     Workers,
@@ -100,6 +102,8 @@ def ingest(
     keys: Keys = None,
     policy: PolicyFile = None,
     config: ClientFile = None,
+    registry: Registry = None,
+    registry_config: RegistryFile = None,
     until_caught_up: UntilCaughtUp = False,
     workers: Workers = 1,
     instance: Instance = "0/1",
@@ -133,16 +137,16 @@ def ingest(
     _check_source(bootstrap, topic, files, paths, delete_consumed)
     ordinal, instances = parse_instance(instance)
     settings = IngestConfig(
-        bootstrap=bootstrap or "",
-        topic=topic or "",
+        *(bootstrap or "", topic or "", lake),
         files=_found(paths, format_name),
-        lake=lake,
         rules=str(rules) if rules else None,
         rules_public_key=str(rules_public_key) if rules_public_key else None,
         rules_signature=str(rules_signature) if rules_signature else None,
         keys=str(keys) if keys else None,
         policy=str(policy) if policy else None,
         client_config=str(config) if config else None,
+        registry=registry,
+        registry_config=str(registry_config) if registry_config else None,
         until_caught_up=until_caught_up or bool(files),
         limits=SliceLimits(slice_records, slice_bytes, flush_interval_s),
         max_dead_letter_rate=max_dead_letter_rate,
@@ -152,9 +156,8 @@ def ingest(
         delete_consumed=delete_consumed,
         beam_options=beam_options,
     )
-    outlets = Outlets.of(metrics, otlp)
     report = run_with_progress(
-        settings, workers, sweeping=sweep, outlets=outlets, log_format=log_format
+        settings, workers, sweeping=sweep, outlets=Outlets.of(metrics, otlp), log_format=log_format
     )
     print_report(report, as_json)
 

@@ -20,8 +20,8 @@ from schemas.errors import SchemasError
 
 COMMANDS = (
     *("emit", "ingest", "runs", "query", "verify", "redact", "rules"),
-    *("replay", "diff", "resume", "rescrub", "retention", "log", "deadletters", "doctor"),
-    *("demo", "broker"),
+    *("replay", "diff", "resume", "rescrub", "retention", "log", "deadletters", "schemas"),
+    *("doctor", "demo", "broker"),
 )
 """The modules of `pipeline.cli` that register commands, in the order of the help text."""
 

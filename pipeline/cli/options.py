@@ -18,6 +18,22 @@ ClientFile = Annotated[
     typer.Option("--config", help="Client settings for Kafka: security.protocol, SASL, TLS."),
 ]
 
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        metavar="URL",
+        envvar="REDACTORY_REGISTRY",
+        help="Schema registry (Confluent's API).",
+        show_default=False,
+    ),
+]
+
+RegistryFile = Annotated[
+    Path | None,
+    typer.Option("--registry-config", help="Its client's settings: basic.auth.user.info, ssl.*."),
+]
+
 Lake = Annotated[
     str,
     typer.Option("--lake", envvar="REDACTORY_LAKE", help="Directory or s3:// prefix of the lake."),

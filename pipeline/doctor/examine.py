@@ -5,10 +5,12 @@ from collections.abc import Callable
 from pipeline.config import IngestConfig
 from pipeline.doctor import here, lake, topic
 from pipeline.doctor.findings import Finding, attempt, has_failed
+from pipeline.doctor.registry import registry
 
 
 def examine(config: IngestConfig, workers: int, now_s: Callable[[], float]) -> list[Finding]:
-    """What was found; where `bootstrap`, `topic` or `lake` is "", what concerns it is left out.
+    """What was found; where `bootstrap`, `topic` or `lake` is "", or no registry is named, what
+    concerns it is left out.
 
     Nothing is made, neither a key file nor a lake.  `now_s` gives epoch seconds.
     """
@@ -18,6 +20,8 @@ def examine(config: IngestConfig, workers: int, now_s: Callable[[], float]) -> l
     found += attempt("policy", lambda: here.policy(config))
     if config.bootstrap:
         found += _at_the_broker(config, workers, now_s)
+    if config.registry is not None:
+        found += attempt("registry", lambda: registry(config))
     if config.lake:
         found += attempt("lake", lambda: lake.lake(config, now_s))
     if {("topic", "ok"), ("lake", "ok")} <= {(each.what, each.level) for each in found}:

@@ -32,8 +32,9 @@ ABANDON_S: Final = 5.0
 class Emitter:
     """Sends events keyed by run id, so that a run stays in one partition, in order.
 
-    `config_file` holds security settings of the cluster.  `on_trouble` is told what the client is
-    waiting for while it tries again.  `new_producer` makes the Kafka producer.  As a context
+    `config_file` holds security settings of the cluster.  With `schema_id`, the schema's in a
+    registry (`emitted_as`), values have Confluent's framing.  `on_trouble` is told what the client
+    is waiting for while it tries again.  `new_producer` makes the Kafka producer.  As a context
     manager it flushes at the end.
     """
 
@@ -43,10 +44,11 @@ class Emitter:
         topic: str,
         *,
         config_file: Path | None = None,
+        schema_id: int | None = None,
         on_trouble: Callable[[BrokerError], None] = lambda trouble: None,
         new_producer: Callable[[dict[str, Any]], Producer] = Producer,
     ) -> None:
-        self._topic = topic
+        self._topic, self._schema_id = topic, schema_id
         self._on_trouble = on_trouble
         settings = client_config(bootstrap, config_file, **SETTINGS)
         self._producer = new_producer(settings | {"error_cb": self._tell_trouble})
@@ -66,7 +68,7 @@ class Emitter:
         """
         if self._failed:
             raise self._undelivered(self._failed)
-        value = encode(event)
+        value = encode(event, self._schema_id)
         with self._broker_errors():
             while not self._queued(event.run_id.encode(), value, headers):
                 self._producer.poll(WAIT_S)

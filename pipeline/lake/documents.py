@@ -1,4 +1,4 @@
-"""The texts of rulesets and policies, kept in the log under their digests."""
+"""The texts of rulesets, policies and schemas, kept in the log under their digests."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from pipeline.errors import LogError
 from pipeline.lake.layout import RULESETS, document_key
 from pipeline.lake.store import Store
 
-_Kind = Literal["rulesets", "policies"]
+_Kind = Literal["rulesets", "policies", "schemas"]
 
 
 def store_ruleset(store: Store, digest: str, document: bytes) -> None:
@@ -32,6 +32,16 @@ def store_policy(store: Store, digest: str, document: bytes) -> None:
 def load_policy_document(store: Store, digest: str) -> bytes:
     """The text of a retention policy; `LakeError` ("missing") if it is not kept."""
     return store.get(document_key("policies", digest))
+
+
+def store_schema(store: Store, digest: str, document: bytes) -> None:
+    """Keeps a schema, before anything is decoded by it; again is success."""
+    _store(store, "schemas", digest, document)
+
+
+def load_schema_document(store: Store, digest: str) -> bytes:
+    """A schema that is kept; `LakeError` ("missing") if it is not."""
+    return store.get(document_key("schemas", digest))
 
 
 def _store(store: Store, kind: _Kind, digest: str, document: bytes) -> None:

@@ -2,7 +2,8 @@
 
 <table>/retention_class=<class>/expires=<YYYY-MM-DDTHH>/<topic>-<partition>-<number>.parquet
 _log/<topic>/<partition>/<number>.intent | .commit      …/checkpoints/<number>
-_log/rulesets/<digest>   _log/policies/<digest>         _log/_rewrites/<table>/<class>/<expires>/…
+_log/<topic>/schemas/<id>
+_log/rulesets|policies|schemas/<digest>                 _log/_rewrites/<table>/<class>/<expires>/…
 _log/_cuts/<table>/<class>/<expires>/<number>
 _state/<topic>/<partition>/<number>-<digest>   _audit/…   _tmp/<claim>/<topic>-<partition>/…
 
@@ -226,8 +227,19 @@ def checkpoint_key(topic: str, partition: int, number: int) -> str:
     return f"{checkpoints_folder(topic, partition)}/{number:012}"
 
 
-def document_key(kind: Literal["rulesets", "policies"], digest: str) -> str:
-    """Where the text of a ruleset or policy is kept, by its SHA-256."""
+def schema_folder(topic: str) -> str:
+    """Where it stands which schema an id in a topic's messages names."""
+    check_topic(topic)
+    return f"{LOG}/{topic}/schemas"
+
+
+def schema_key(topic: str, schema_id: str) -> str:
+    """Where the digest of the schema stands that an id names."""
+    return f"{schema_folder(topic)}/{schema_id}"
+
+
+def document_key(kind: Literal["rulesets", "policies", "schemas"], digest: str) -> str:
+    """Where the text of a ruleset, policy or schema is kept, by its SHA-256."""
     if not _DIGEST.fullmatch(digest):
         raise LogError("not a SHA-256 digest", code="bad-digest")
     return f"{LOG}/{kind}/{digest}"

@@ -214,7 +214,7 @@ def test_the_image_gets_what_is_pinned(checkout: Path) -> None:
     assert image.items() <= _pinned(checkout / "constraints.txt").items()
     project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["pipeline"], *extras["kms"]]
+    wanted = [*project["dependencies"], *extras["pipeline"], *extras["kms"], *extras["registry"]]
     assert {re.split(r"[^a-z0-9-]", name)[0] for name in wanted} <= image.keys()
     assert not {"pytest", "pyspark", "mkdocs"} & image.keys()
 

@@ -76,7 +76,7 @@ def test_a_second_ingest_goes_on_where_the_first_ended(
 
 BAD_VALUES: dict[str, Callable[[], bytes | None]] = {
     "truncated-avro": lambda: encode(_event(1, {"x": "y" * 50}))[:-20],
-    "unknown-schema-id": lambda: b"\x00\x00\x00\x30\x39" + b"some bytes",
+    "no-registry": lambda: b"\x00\x00\x00\x30\x39" + b"some bytes",
     "invalid-json": lambda: b'{"event_id": "e", ',
     "empty-value": lambda: b"",
     "too-large": lambda: encode_json(_event(1, {}))[:-1] + b" " * 5_000_000 + b"}",

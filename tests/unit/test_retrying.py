@@ -132,7 +132,7 @@ def retrier(store: Store, masker: Masker, topic: dict[int, Message]) -> Retry:
 
     def make(memories: Memories | None = None) -> Retrier:
         known = memories or _no_memories(masker)
-        return Retrier(store, masker, lambda *at: known, read_again, LATER_US)
+        return Retrier(store, lambda topic: masker, lambda *at: known, read_again, LATER_US)
 
     return make
 

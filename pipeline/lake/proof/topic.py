@@ -12,14 +12,21 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from duckdb import DuckDBPyConnection
 
 from pipeline.errors import LogError
-from pipeline.kafka import broker_error, client_config, describe_topic, watermarks
+from pipeline.kafka import (
+    broker_error,
+    client_config,
+    describe_topic,
+    schema_header,
+    watermarks,
+)
 from pipeline.lake.history import History
 from pipeline.lake.live import Lake
 from pipeline.lake.proof.compare import differs
 from pipeline.lake.proof.findings import Finding
 from pipeline.lake.query import connect
+from pipeline.lake.schemas import topic_decoder
 from pipeline.slices import FROM_FILE, Gap
-from schemas import DecodeError, decode
+from schemas import DecodeError, Decoder
 
 BATCH_RECORDS = 2_000
 POLL_S = 1.0
@@ -53,7 +60,8 @@ def against_topic(lake: Lake, source: Source) -> Iterator[Compared]:
             _check_identity(history, source)
             consumer = Consumer(_settings(source))
             try:
-                yield from _compare_partition(history, consumer, session)
+                decoder = topic_decoder(lake.store, history.topic)
+                yield from _compare_partition(history, consumer, session, decoder)
             finally:
                 consumer.close()
 
@@ -83,7 +91,7 @@ def _settings(source: Source) -> dict[str, Any]:
 
 
 def _compare_partition(
-    history: History, consumer: Consumer, session: DuckDBPyConnection
+    history: History, consumer: Consumer, session: DuckDBPyConnection, decoder: Decoder
 ) -> Iterator[Compared]:
     end = history.position.next_offset
     if end is None or history.start is None:
@@ -98,7 +106,7 @@ def _compare_partition(
         records = [message for message in batch if message.error() is None]
         inside = [message for message in records if _offset(message) < end]
         if inside:
-            yield _compare_batch(history, inside, session)
+            yield _compare_batch(history, inside, session, decoder)
         if len(inside) < len(records) or _is_at_end(batch, history.topic):
             return
 
@@ -113,7 +121,7 @@ def _is_at_end(batch: list[Message], topic: str) -> bool:
 
 
 def _compare_batch(
-    history: History, records: list[Message], session: DuckDBPyConnection
+    history: History, records: list[Message], session: DuckDBPyConnection, decoder: Decoder
 ) -> Compared:
     first, last = _offset(records[0]), _offset(records[-1])
     events = _rows(session, "stored_events", history, first, last)
@@ -122,7 +130,7 @@ def _compare_batch(
     findings = []
     for record in records:
         offset = _offset(record)
-        detail = _difference(record, events.get(offset), dead.get(offset), gaps)
+        detail = _difference(record, events.get(offset), dead.get(offset), gaps, decoder)
         if detail is not None:
             place = history.topic, history.partition, offset
             findings.append(Finding(*place, "topic-differs", detail=detail))
@@ -134,13 +142,14 @@ def _difference(
     event: Mapping[str, Any] | None,
     dead: Mapping[str, Any] | None,
     gaps: list[Gap],
+    decoder: Decoder,
 ) -> str | None:
     """What is wrong about one record, in the name of a column; None if nothing is."""
     value = record.value()
     data = value.encode() if isinstance(value, str) else value
     if event is not None:
         try:
-            return differs(event, decode(data))
+            return differs(event, decoder.decode(data, schema_header(record)))
         except DecodeError as error:
             return f"the record is no event ({error.code})"
     if dead is not None:

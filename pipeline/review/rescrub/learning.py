@@ -17,6 +17,7 @@ import pyarrow as pa
 from pipeline.lake.entries import digest
 from pipeline.lake.history import History
 from pipeline.lake.layout import TMP, Bucket
+from pipeline.lake.schemas import topic_decoder
 from pipeline.lake.store import Store
 from pipeline.retrying import ReadAgain
 from pipeline.state.chain import read_chain
@@ -24,7 +25,7 @@ from pipeline.state.document import MEMORY, Document, Entry, decode_document, en
 from pipeline.state.open_runs import memory_entries
 from redactors import KeyRing, Redactor, Ruleset, RunMemory, Unexaminable, ruleset_digest
 from redactors.engine import labels_of
-from schemas import DecodeError, decode
+from schemas import DecodeError
 
 KEPT: Final = f"{TMP}/rescrub"
 
@@ -69,17 +70,21 @@ class Lessons:
             for run_id, sealed in _sealed(store, history):
                 self._learn(run_id, RunMemory.unseal(sealed, keys, run_id))
 
-    def take_topic(self, shown: Mapping[tuple[str, int], Shown], read_again: ReadAgain) -> None:
+    def take_topic(
+        self, store: Store, shown: Mapping[tuple[str, int], Shown], read_again: ReadAgain
+    ) -> None:
         """Learns from the records of events in which fields were masked, as they came.
 
         Raises what `read_again` raises.
         """
         for at, events in sorted(shown.items()):
+            decoder = topic_decoder(store, at[0])
             for message in read_again(*at, sorted(events)):
                 run_id, expires = events[message.offset]
                 memory = RunMemory()
                 with suppress(DecodeError, Unexaminable):
-                    self._redactor.redact_json(decode(message.value).body, memory)
+                    event = decoder.decode(message.value, message.schema_header)
+                    self._redactor.redact_json(event.body, memory)
                 self._learn(run_id, memory)
                 self._first = min(self._first or expires, expires)
 

@@ -203,7 +203,7 @@ class Work:
             for *at, offset, run_id in self._showing(rows) if read_again else ():
                 shown[tuple(at)][offset] = run_id, bucket.expires
         if read_again is not None:
-            lessons.take_topic(shown, read_again)
+            lessons.take_topic(self.store, shown, read_again)
         lessons.take_kept(self.store, self._keys)
         lessons.take_open_runs(self.store, read_lake(self.store).histories, self._keys)
         return lessons

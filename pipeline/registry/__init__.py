@@ -1,0 +1,1 @@
+"""The schema registry: asked for schemas by whoever reads, given them by whoever writes."""
