@@ -16,6 +16,7 @@ from typing import Any
 
 from pipeline.config import IngestConfig
 from pipeline.errors import IngestError, PipelineError
+from pipeline.registry.client import AWAY
 
 MAX_FAILURES = 5
 """Restarts of one worker without a commit in between before the ingest gives up."""
@@ -24,7 +25,7 @@ STOP_GRACE_S = 10.0
 """How long workers may take to commit what is open once they are asked to end; then they are
 killed, and what they had open is read again."""
 
-OUTAGES = ("broker-away", "registry-away")
+OUTAGES = ("broker-away", AWAY)
 """Codes of errors that end by themselves."""
 
 _ALL = -1

@@ -8,6 +8,7 @@ any worker on any machine, so that a slice is redone, and a lake verified, witho
 import json
 from typing import Any, Final
 
+from pipeline.errors import LogError
 from pipeline.lake.documents import load_schema_document, store_schema
 from pipeline.lake.entries import digest
 from pipeline.lake.layout import schema_folder, schema_key
@@ -46,7 +47,14 @@ class _KeptSchemas:
             store_schema(self._store, digest(document), document)
             self._store.put_if_absent(key, digest(document).encode())
             kept = self._store.get(key)  # another worker's, if it was faster
-        return _decode(load_schema_document(self._store, kept.decode()))
+        document = load_schema_document(self._store, kept.decode())
+        if digest(document).encode() != kept:
+            raise LogError(
+                "a schema that the lake keeps has another digest than its name says",
+                code="digest-conflict",
+                hint="the log was changed",
+            )
+        return _decode(document)
 
     def _ask(self, schema_id: SchemaId) -> avro.Schema | Foreign | None:
         if self._registry is None:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
-from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 import platformdirs
@@ -45,7 +44,7 @@ def fetch() -> Path:
         assert found == SHA256, f"{ARCHIVE} is not the pinned one"
         with tarfile.open(folder / ARCHIVE) as archive:
             archive.extractall(folder / "jars", filter="data")
-        with suppress(FileExistsError, OSError):  # somebody else was faster
+        with suppress(OSError):  # somebody else was faster
             (folder / "jars").rename(target)
     assert target.is_dir()
     return target
@@ -75,9 +74,13 @@ class Apicurio:
                 start_new_session=True,
             )
         registry, ends_s = cls(port, process), time.monotonic() + START_TIMEOUT_S
-        while not registry._answers():
-            assert process.poll() is None and time.monotonic() < ends_s, f"see {log}"
-            time.sleep(0.1)
+        try:
+            while not registry._answers():
+                assert process.poll() is None and time.monotonic() < ends_s, f"see {log}"
+                time.sleep(0.1)
+        except BaseException:
+            registry.stop()
+            raise
         return registry
 
     def stop(self) -> None:
@@ -89,7 +92,7 @@ class Apicurio:
         try:
             with _ASK.open(f"{self.url}/subjects", timeout=5) as answer:
                 return answer.status == 200
-        except (URLError, OSError):
+        except OSError:
             return False
 
 

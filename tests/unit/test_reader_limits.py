@@ -12,6 +12,7 @@ import pytest
 from redaction_samples import KEYS, small_ruleset
 
 from pipeline.config import IngestConfig, SliceLimits
+from pipeline.errors import RegistryError
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.store import Store
 from pipeline.masking import Masker
@@ -20,7 +21,7 @@ from pipeline.retention.policy import load_policy
 from pipeline.slices import MaskedSlice
 from pipeline.state.memories import Memories
 from redactors import KeyRing, Redactor, load_ruleset
-from schemas import RunEvent, encode
+from schemas import Decoder, RunEvent, encode
 
 NOW_US = 1_790_000_000_000_000
 LIMITS = SliceLimits(records=100, size_bytes=100_000, age_s=5.0)
@@ -171,3 +172,27 @@ def test_rules_that_change_between_messages_never_share_a_slice(tmp_path: Path) 
         seen.add((header.ruleset, header.counts["messages"] == LIMITS.records))
     # Also slices that were closed before they were full.
     assert seen == {(m.redactor.digest, full) for m in maskers for full in (True, False)}
+
+
+class NamesSchema(FakeConsumer):
+    """After some messages comes one that names a schema of a registry."""
+
+    def _next(self) -> FakeMessage:
+        message = super()._next()
+        return FakeMessage(message.at, b"\0\0\0\0\7") if self.given == 50 else message
+
+
+def test_while_the_registry_is_away_what_came_before_is_handed_out(
+    tmp_path: Path, masker: Masker
+) -> None:
+    def away(schema_id: object) -> None:
+        raise RegistryError("it is away", code="registry-away")
+
+    asking = Masker(masker.redactor, masker.policy, decoder=Decoder(away))
+    reader, taken = reader_of(tmp_path, NamesSchema(3, 10), lambda: asking), []
+    with pytest.raises(RegistryError):
+        for masked in reader:
+            taken.append((masked.header.partition, masked.header.start, masked.header.end))
+    # The fiftieth message is number 16 of partition 1.
+    assert taken == [(0, 0, 17), (1, 0, 16), (2, 0, 16)]
+    assert reader._open == {}

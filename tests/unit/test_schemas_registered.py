@@ -134,7 +134,7 @@ UNBOUNDED = {
 def test_a_schema_whose_data_nothing_bounds_is_refused_before_it_is_read(kind: str) -> None:
     # As data: so many levels that reading them would end the process.
     value = _framed(7, BARE + b"\x02" * 1_000_000)
-    field = {"name": "extra", "type": UNBOUNDED[kind], "default": None}
+    field = {"name": "extra", "type": UNBOUNDED[kind]}
     assert _code(_with(field), value) == "incompatible-schema"
 
 
