@@ -3,9 +3,11 @@
     python benchmarks/bench_redact.py [--events 2000] [--rounds 5] [--out benchmarks/results]
 
 It makes its own seeded agent events, pins itself to one core, and runs every contender on the same
-events in turn, round after round, so that a busy machine slows all of them.  A peer is run where
-its package is installed, and named as absent where it is not.  Writes `redact.md` and, with
-matplotlib, `redact.png`.  Rates are CPU time; quote the ratios, not the rates.
+events in turn, round after round, so that a busy machine slows all of them.  A peer is run where it
+is installed (Presidio as a package; kingfisher and gitleaks as commands, from PyPI's
+`kingfisher-bin` and by `go install`), and named as absent where it is not.  These two scanners get
+a file with an event a line; their start is taken off.  Writes `redact.md` and, with matplotlib,
+`redact.png`.  Rates are CPU time; quote the ratios, not the rates.
 """
 
 import argparse
@@ -14,8 +16,11 @@ import json
 import os
 import random
 import resource
+import shutil
 import statistics
 import string
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,8 +36,21 @@ WORDS = (
     *("handler", "module", "method", "index", "cluster", "timeout", "retry", "cache", "status"),
     *("report", "invoice", "parcel", "carrier", "warehouse", "label", "driver", "route", "depot"),
 )
-PEERS = {"kingfisher scan": "kingfisher_sdk", "Presidio patterns": "presidio_analyzer"}
-TARGETS = {"orjson round trip": 0.2, "kingfisher scan": 1.3, "Presidio patterns": 500.0}
+PRESIDIO = "Presidio patterns"
+KINGFISHER = ("kingfisher", "scan", "--no-validate", "--no-update-check", "--jobs", "1")
+SCANNERS = {
+    "kingfisher scan": (*KINGFISHER, "--no-base64"),
+    "kingfisher turbo": (*KINGFISHER, "--turbo"),
+    "gitleaks scan": ("gitleaks", "dir", "--no-banner", "--exit-code", "0"),
+}
+"""Commands that scan a folder and mask nothing."""
+FOUND = 200
+"""The exit code of kingfisher where it has found something."""
+
+TARGETS = {
+    "orjson round trip": 0.2, "kingfisher scan": 1.3, "kingfisher turbo": 1.0,
+    "gitleaks scan": 60.0, PRESIDIO: 500.0,
+}  # fmt: skip
 
 CLEAN_TARGETS = {"orjson round trip": 0.4}
 
@@ -101,18 +119,32 @@ def contenders(redactor: Redactor) -> Iterator[tuple[str, Callable[[str], object
     """Name, what it does with one event, and the share of the events that it is given."""
     yield "redactory", redactor.redact_json, 1.0
     yield "orjson round trip", lambda text: orjson.dumps(orjson.loads(text)), 1.0
-    if importlib.util.find_spec(PEERS["kingfisher scan"]):
-        import kingfisher_sdk
-
-        scanner = kingfisher_sdk.Scanner(kingfisher_sdk.Rules(), base64=False)
-        yield "kingfisher scan", scanner.scan, 1.0
-    if importlib.util.find_spec(PEERS["Presidio patterns"]):
-        yield "Presidio patterns", presidio_patterns(), 0.02
+    if importlib.util.find_spec("presidio_analyzer"):
+        yield PRESIDIO, presidio_patterns(), 0.02
 
 
 def absent() -> list[str]:
     """The peers that cannot be run here."""
-    return [name for name, package in PEERS.items() if importlib.util.find_spec(package) is None]
+    missing = [name for name, command in SCANNERS.items() if shutil.which(command[0]) is None]
+    return missing + [PRESIDIO] * (importlib.util.find_spec("presidio_analyzer") is None)
+
+
+def scanner_rate(command: tuple[str, ...], texts: list[str]) -> float:
+    """Events a second of CPU time of a command that scans them, its start taken off."""
+    spent_s = []
+    for part in (texts[:1], texts):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "events.jsonl").write_text("\n".join(part) + "\n")
+            before_s = _children_s()
+            done = subprocess.run([*command, folder], capture_output=True)
+            assert done.returncode in (0, FOUND), done.returncode
+            spent_s.append(_children_s() - before_s)
+    return len(texts) / (spent_s[1] - spent_s[0])
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def presidio_patterns() -> Callable[[str], object]:
@@ -142,6 +174,9 @@ def measured(redactor: Redactor, texts: list[str], rounds: int) -> dict[str, lis
             rates.setdefault(name, []).append(
                 rate(function, texts[: max(1, int(len(texts) * share))])
             )
+        for name, command in SCANNERS.items():
+            if shutil.which(command[0]):
+                rates.setdefault(name, []).append(scanner_rate(command, texts))
     return rates
 
 
@@ -209,7 +244,7 @@ def main() -> None:
         "# Redaction speed", "", f"{given.events} events, {given.rounds} rounds, one core.", "",
         *table("Mixed events, 13 % with something to mask", mixed, TARGETS),
         *table("Clean events", clean, CLEAN_TARGETS),
-        *(f"Absent, as its package is not installed: {name}.\n" for name in absent()),
+        *(f"Absent, as it is not installed: {name}.\n" for name in absent()),
         f"Start (load, prove and compile all rules): {start_s:.2f} s.",
         f"Memory: {before:,} KB after one pass, {after:,} KB after four.",
     ]  # fmt: skip
