@@ -5,7 +5,7 @@ Light on purpose: the emitter imports it too.
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,6 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    Message,
     Producer,
     TopicCollection,
     TopicPartition,
@@ -154,9 +153,9 @@ def ask_broker(
         raise broker_error(error, topic) from None
 
 
-def schema_header(message: Message) -> bytes | None:
+def schema_header(headers: Iterable[tuple[str, Any]]) -> bytes | None:
     """What the header holds in which Confluent's clients name a schema; None if there is none."""
-    for name, value in message.headers() or ():
+    for name, value in headers:
         if name == SCHEMA_HEADER:
             return value.encode() if isinstance(value, str) else value
     return None

@@ -344,11 +344,12 @@ def raw_message(message: KafkaMessage) -> Message:
     offset, value, key = message.offset(), message.value(), message.key()
     assert offset is not None
     timestamp_type, timestamp_ms = message.timestamp()
+    headers = message.headers() or ()
     return Message(
         offset=offset,
         timestamp_us=timestamp_ms * 1000 if timestamp_type else None,
         key=key if isinstance(key, bytes) or key is None else key.encode(),
         value=value if isinstance(value, bytes) or value is None else value.encode(),
-        header_names=tuple(name for name, _ in message.headers() or ()),
-        schema_header=schema_header(message),
+        header_names=tuple(name for name, _ in headers),
+        schema_header=schema_header(headers),
     )

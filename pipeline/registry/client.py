@@ -1,6 +1,6 @@
 """The schema registry: what is asked of it, its client's settings, its errors in one sentence.
 
-Any registry with Confluent's API (Confluent, Apicurio, Karapace, …), by Confluent's own client.
+Any registry with Confluent's API, by Confluent's own client.
 Light on purpose: the emitter imports it too.
 """
 

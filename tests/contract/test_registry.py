@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from running import ingest, kill, start, until
 from typer.testing import CliRunner
 
+from pipeline import faultpoints
 from pipeline.cli.main import app, explain
 from pipeline.config import IngestConfig
 from pipeline.doctor.examine import examine
@@ -132,6 +133,22 @@ def _settings(
     )
 
 
+@contextmanager
+def _cut_short() -> Iterator[None]:
+    """Something fails before the slice is committed."""
+
+    def fail(point: str) -> None:
+        if point == "commit.before":
+            raise RuntimeError(point)
+
+    faultpoints.install(fail)
+    try:
+        with pytest.raises(RuntimeError, match=r"commit\.before"):
+            yield
+    finally:
+        faultpoints.install(None)
+
+
 def test_a_schema_evolves_and_what_is_known_needs_no_registry(
     bootstrap: str,
     registry: Apicurio,
@@ -161,15 +178,16 @@ def test_a_schema_evolves_and_what_is_known_needs_no_registry(
     _produce(bootstrap, topic, _framed(as_json, json.dumps(in_json).encode()))
     header = {"__value_schema_id": _framed(second, b"")}
     _produce(bootstrap, topic, _avro(newer, 5, **told), **header)
-    run_once(settings)
+    with _cut_short():
+        run_once(settings)
 
-    # A restart while the registry is away: all ids are known.
+    # A restart while the registry is away: all ids are known, also where a slice is redone.
     away = ("--registry", f"http://127.0.0.1:{free_port()}")
     _produce(bootstrap, topic, _framed(second, _avro(newer, 6, **told)))
     _produce(bootstrap, topic, _framed(first, _avro(avro.current(), 7)))
     _produce(bootstrap, topic, _framed(as_json, encode_json(_event(8))))
     report = ingest(bootstrap, topic, lake, keys, *away)
-    assert (report["counts"]["events"], report["dead_letter_codes"]) == (3, {})
+    assert (report["counts"]["events"], report["dead_letter_codes"]) == (6, {})
 
     bodies = _bodies(lake)
     assert sorted(bodies) == list(range(9))

@@ -149,7 +149,7 @@ def _difference(
     data = value.encode() if isinstance(value, str) else value
     if event is not None:
         try:
-            return differs(event, decoder.decode(data, schema_header(record)))
+            return differs(event, decoder.decode(data, schema_header(record.headers() or ())))
         except DecodeError as error:
             return f"the record is no event ({error.code})"
     if dead is not None:
