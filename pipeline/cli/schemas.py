@@ -26,7 +26,7 @@ Subject = Annotated[str, typer.Option(help="Subject, as a rule <topic>-value.")]
 SchemaFile = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[FILE]",
+        metavar="FILE",
         help="Avro (.avsc) or JSON Schema (.json); none: the one that events are emitted with.",
         show_default=False,
     ),

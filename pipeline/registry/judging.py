@@ -29,13 +29,14 @@ class Candidate:
         """The schema in a file, told by its suffix; None: the one that this version emits."""
         if path is None:
             return cls(json.dumps(avro.current()), AVRO)
+        hint = "name an .avsc (Avro) or a .json (JSON Schema)"
         if path.suffix not in KINDS:
-            raise UsageError(
-                f"{path} is neither an .avsc (Avro) nor a .json (JSON Schema)",
-                code="schema-file",
-                hint="give the file one of these suffixes",
-            )
-        return cls(path.read_text(encoding="utf-8"), KINDS[path.suffix])
+            raise UsageError(f"{path} has another suffix", code="schema-file", hint=hint)
+        try:
+            return cls(path.read_text(encoding="utf-8"), KINDS[path.suffix])
+        except (OSError, UnicodeDecodeError) as error:
+            why = f"{path} cannot be read ({type(error).__name__})"
+            raise UsageError(why, code="schema-file", hint=hint) from None
 
 
 def problems(registry: Registry, subject: str, candidate: Candidate) -> list[str]:

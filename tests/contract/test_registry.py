@@ -314,6 +314,10 @@ def test_schemas_are_checked_registered_listed_and_shown(
             assert why in _run("schemas", command, file, *words, code=1)
     register("checked", _with_fields(MOOD))
 
+    for name in ("missing.avsc", "schema.txt"):
+        said = _run("schemas", "check", tmp_path / name, *words, code=2)
+        assert said.endswith("name an .avsc (Avro) or a .json (JSON Schema)")
+
     shown = json.loads(_run("schemas", "show", subject, *there, "--json"))
     assert (shown["version"], shown["versions"], shown["type"]) == (2, [1, 2], "AVRO")
     text = _run("schemas", "show", subject, "--version", "1", *there)
