@@ -146,7 +146,7 @@ class _Work:
             state = self._touched.get(key) or self._opened(*key)
             known = state.doubled
             self._touched[key] = state = fold(state, event)
-            self.doubled += state.doubled - known
+            self.doubled += state.doubled - known or state.may_repeat
             self._touched.move_to_end(key)
         for state in self._touched.values():
             if state.status is not None:

@@ -11,7 +11,16 @@ from pipeline.deltas import Deltas
 from pipeline.lake.sealing import SEALED
 from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker, Refused, Result
 from pipeline.shadow import distinct
-from pipeline.slices import Gap, MaskedSlice, Message, Part, Shadowed, SliceHeader, Table
+from pipeline.slices import (
+    FURTHER,
+    Gap,
+    MaskedSlice,
+    Message,
+    Part,
+    Shadowed,
+    SliceHeader,
+    Table,
+)
 from pipeline.state.memories import Memories
 from schemas.parquet import DEAD_LETTERS, EVENTS
 
@@ -31,6 +40,7 @@ class SliceBuilder:
         self.next_offset = start
         self.size_bytes = 0
         self.records = 0
+        self._further = 0
         self._deltas: Deltas | None = None
         self._rows: dict[tuple[Table, str, str], list[dict[str, Any]]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
@@ -40,18 +50,24 @@ class SliceBuilder:
         self._gaps: list[Gap] = []
         self._sealed: set[str] = set()
 
-    def take(self, message: Message, masker: Masker, at: Coordinates) -> None:
-        """Masks the next message; offsets that were skipped become a gap.
+    def take(self, messages: Sequence[Message], masker: Masker, at: Coordinates) -> None:
+        """Masks the messages of the next record; offsets that were skipped become a gap.
 
         If the schema registry is away, it raises RegistryError and holds what it held before.
         """
         if self._deltas is None:
             self._deltas = Deltas(masker.redactor.masks)
-        results = masker.take(message, at, self.now_us, self.memories, self._deltas)
-        self.skip_to(message.offset, "not-delivered")
-        self.next_offset = message.offset + 1
+        results = [
+            result
+            for message in messages
+            for result in masker.take(message, at, self.now_us, self.memories, self._deltas)
+        ]
+        first = messages[0]
+        self.skip_to(first.offset, "not-delivered")
+        self.next_offset = first.offset + 1
         self.records += 1
-        self.size_bytes += len(message.value or b"")
+        self.size_bytes += len(first.record)
+        self._further += len(messages) - 1
         self._add(results)
 
     def _add(self, results: Iterable[Result]) -> None:
@@ -77,6 +93,11 @@ class SliceBuilder:
                 self._counts["refused"] += 1
 
     @property
+    def messages(self) -> int:
+        """How many there are: of a record with several events each."""
+        return self.records + self._further
+
+    @property
     def dead_letters(self) -> int:
         """How many of the messages are dead letters."""
         return self._counts["dead_letters"]
@@ -87,7 +108,9 @@ class SliceBuilder:
             self._gaps.append(Gap(self.next_offset, offset, reason))
             self.next_offset = offset
 
-    def finish(self, topic_id: str, masker: Masker, at: Coordinates) -> MaskedSlice:
+    def finish(
+        self, topic_id: str, masker: Masker, at: Coordinates, encoding: str = ""
+    ) -> MaskedSlice:
         """The slice `[start, next_offset)`, masked by one `masker`."""
         if self._deltas is not None:
             self._add(masker.rest(at, self.now_us, self.memories, self._deltas))
@@ -98,6 +121,7 @@ class SliceBuilder:
             "refused": self._counts["refused"],
             "bytes": self.size_bytes,
         }
+        counts |= {FURTHER: self._further} if self._further else {}
         header = SliceHeader(
             topic=at.topic,
             topic_id=topic_id,
@@ -116,11 +140,17 @@ class SliceBuilder:
                 for rule, samples in sorted(self._shadow.items())
             },
             gaps=tuple(self._gaps),
+            encoding=encoding,
         )
         for rows in self._rows.values():
-            rows.sort(key=itemgetter("kafka_offset"))  # deltas came late
+            rows.sort(key=row_order)  # deltas came late
         parts = parts_of(self._rows, self._sealed)
         return MaskedSlice(header, parts, self.memories.take_change(self.now_us))
+
+
+def row_order(row: Mapping[str, Any]) -> tuple[int, int]:
+    """Offsets, and at one offset the events of its record, in their order."""
+    return row["kafka_offset"], row["record_index"] or 0
 
 
 def parts_of(

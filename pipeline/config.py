@@ -49,6 +49,7 @@ class IngestConfig:
     nothing came for `run_timeout_h` hours counts as abandoned.  With `delete_consumed` the topic's
     records are deleted once they are committed.  `files` (paths, each with the name of its format)
     are read in place of a topic; they are dealt out as partitions are, by their names.
+    `encoding` says what a record of the topic is: "" an event, else a request of OTLP with several.
     `max_dead_letter_rate` is the largest part of the messages, from 0 to 1, that may become dead
     letters before the ingest stops.
     """
@@ -75,6 +76,7 @@ class IngestConfig:
     delete_consumed: bool = False
     beam_options: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
+    encoding: str = ""
 
     @property
     def run_timeout_us(self) -> int:

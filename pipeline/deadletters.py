@@ -9,9 +9,11 @@ from redactors.errors import UNEXAMINABLE_CODES
 from schemas import DECODE_CODES
 
 NULL_KEY: Final = "null-key"
+NOT_OTLP: Final = "not-otlp"
 
 CODES: Final[Mapping[str, str]] = {
     **DECODE_CODES,
+    NOT_OTLP: "the record is no export request with spans or logs, or one of these is none",
     NULL_KEY: "the message has no key: its run would be scattered over the partitions",
     **UNEXAMINABLE_CODES,
 }
@@ -40,9 +42,10 @@ def listing_sql(code: str | None, last: int) -> str:
     check_code(code)
     where = f"WHERE code = '{code}'" if code else ""
     return (
-        "SELECT kafka_topic, kafka_partition, kafka_offset, code, stage, length_bytes, ingested_at "
+        "SELECT kafka_topic, kafka_partition, kafka_offset, record_index, code, stage, "
+        "length_bytes, ingested_at "
         f"FROM dead_letters {where} ORDER BY ingested_at DESC, kafka_topic, kafka_partition, "
-        f"kafka_offset DESC LIMIT {last}"
+        f"kafka_offset DESC, record_index DESC LIMIT {last}"
     )
 
 

@@ -113,8 +113,11 @@ class FileConsumer:
         if entry.topic_id != self.topic_id(partition, entry.end, entry.key_id):
             raise self._changed()
 
-    def message(self, record: FileRecord, now_us: int) -> Message:
+    def messages(self, record: FileRecord, now_us: int, encoding: str) -> Sequence[Message]:
         """What `emit` would have sent; `now_us` is the time of the import."""
+        return (self._message(record, now_us),)
+
+    def _message(self, record: FileRecord, now_us: int) -> Message:
         assert record.event is not None
         event = stamped(record.event, now_us)
         try:

@@ -113,9 +113,9 @@ class Masker:
     ) -> list[Result]:
         """Masks the next message of a slice: nothing yet if it is a delta, which waits in `deltas`
         for its message to be over; else also those that were over with it."""
+        if message.unfit:
+            return [self._dead_letter(message, at, now_us, message.unfit, "decode")]
         try:
-            if message.unfit:
-                raise DecodeError(message.unfit)
             event = self._decoder.decode(message.value, message.schema_header)
         except DecodeError as error:
             return [self._dead_letter(message, at, now_us, error.code, "decode")]
@@ -198,6 +198,7 @@ class Masker:
             "ingested_at": now_us,
             "deadline": placement.deadline_us,
             "retention_from": placement.counted_from,
+            **_member(message),
         }
         shadowed = () if self._shadow is None else tuple(self._shadow.look(body.text))
         return MaskedEvent(placement, row, redactions, shadowed)
@@ -254,7 +255,6 @@ class Masker:
     ) -> DeadLetter:
         # Counted from the ingest: the message's own times cannot be trusted here.
         placement = self.policy.place(now_us, None, None, now_us)
-        value = message.value or b""
         row = {
             **_NO_DEAD_LETTER,
             "kafka_topic": at.topic,
@@ -263,19 +263,26 @@ class Masker:
             "kafka_timestamp": message.timestamp_us,
             "code": code,
             "stage": stage,
-            "length_bytes": len(value),
-            "payload_hmac": self.redactor.keyed_hash(value),
+            "length_bytes": len(message.record),
+            "payload_hmac": self.redactor.keyed_hash(message.record),
             "header_names": self._header_names(message.header_names),
             "ruleset": self.redactor.digest,
             "key_id": self.redactor.key_id,
             "ingested_at": now_us,
             "deadline": placement.deadline_us,
+            **_member(message),
         }
         return DeadLetter(placement, row, code)
 
     def _header_names(self, names: Iterable[str]) -> list[str]:
         kept = {str(index): name for index, name in enumerate(list(names)[:MAX_HEADERS])}
         return list(self.redactor.redact_identifiers(kept)[0].values())
+
+
+def _member(message: Message) -> dict[str, int | None]:
+    """The columns that say which event of a record a row is."""
+    member = message.member
+    return {} if member is None else {"record_index": member.index, "record_events": member.count}
 
 
 _REDACTION_FIELDS = tuple(field.name for field in fields(Redaction))

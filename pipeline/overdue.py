@@ -95,6 +95,7 @@ def commit_state(
         last.ruleset,
         last.policy,
         last.key_id,
+        encoding=last.encoding,
     )
     change = open_runs.take_change(now_us, as_base=True)
     writer = SliceCommitter(store, new_claim(), clock_us)

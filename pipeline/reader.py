@@ -4,7 +4,7 @@ The reader is where raw payload lives and dies (invariant 1): it hands on masked
 whatever a runner materialises holds nothing raw.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,13 +16,14 @@ from pipeline.config import IngestConfig
 from pipeline.deadletters import DeadLetterGuard
 from pipeline.errors import LogError, RegistryError
 from pipeline.faultpoints import at as fault_at
-from pipeline.kafka import broker_error, schema_header, watermarks
+from pipeline.kafka import broker_error, watermarks
 from pipeline.lake.entries import Intent
 from pipeline.lake.log import PartitionLog, Position
 from pipeline.masking import Coordinates, Masker
 from pipeline.slices import MaskedSlice, Message
 from pipeline.state.memories import Memories
 from pipeline.telling import tell_reading
+from pipeline.unpacking import raw_message, unpacked
 
 POLL_S = 0.2
 BATCH_MESSAGES = 1_000
@@ -49,8 +50,9 @@ class Origin(Protocol):
     def check(self, partition: int, position: Position) -> None:
         """Raises a PipelineError if the log was read from another origin."""
 
-    def message(self, record: Any, now_us: int) -> Message:
-        """What a masker takes of a consumed record; `now_us` is its slice's clock reading."""
+    def messages(self, record: Any, now_us: int, encoding: str) -> Sequence[Message]:
+        """What a masker takes of a consumed record, which was written so: one message or more;
+        `now_us` is its slice's clock reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,10 @@ class FromTopic:
                 hint="read it into a new lake, or under another topic name",
             )
 
-    def message(self, record: KafkaMessage, now_us: int) -> Message:
-        return raw_message(record)
+    def messages(self, record: KafkaMessage, now_us: int, encoding: str) -> Sequence[Message]:
+        partition = record.partition()
+        assert partition is not None
+        return unpacked(raw_message(record), encoding, self.name, partition)
 
 
 class MaskedSlices:
@@ -158,7 +162,7 @@ class MaskedSlices:
         builder = self._builder(partition)
         at = Coordinates(self._config.topic, partition)
         try:
-            self._mask_into(builder, message, self._masker, at)
+            self._mask_into(builder, message, self._masker, at, self._config.encoding)
         except RegistryError:
             yield from self._close_all()  # what came before it can be stored
             raise
@@ -215,13 +219,16 @@ class MaskedSlices:
             self._ticked_s[partition] = now_s
             if partition in self._open:
                 yield self._close(partition)
-            yield self._tick(partition, self._next[partition], self._clock.now_us(), self._masker)
+            at, now_us = self._next[partition], self._clock.now_us()
+            yield self._tick(partition, at, now_us, self._masker, self._config.encoding)
 
-    def _tick(self, partition: int, at: int, now_us: int, masker: Masker) -> MaskedSlice:
+    def _tick(
+        self, partition: int, at: int, now_us: int, masker: Masker, encoding: str
+    ) -> MaskedSlice:
         memories = self._memories[partition]
         memories.forget_before(now_us - self._config.run_timeout_us)
         builder = SliceBuilder(at, now_us, self._clock.monotonic_s(), memories)
-        return self._finish(partition, builder, masker)
+        return self._finish(partition, builder, masker, encoding)
 
     def _builder(self, partition: int) -> SliceBuilder:
         builder = self._open.get(partition)
@@ -247,25 +254,29 @@ class MaskedSlices:
         builder = self._open.pop(partition)
         self._held_records -= builder.records
         self._held_bytes -= builder.size_bytes
-        self._guard.check(builder.records, builder.dead_letters)
+        self._guard.check(builder.messages, builder.dead_letters)
         self._next[partition] = builder.next_offset
-        return self._finish(partition, builder, self._masker)
+        return self._finish(partition, builder, self._masker, self._config.encoding)
 
-    def _finish(self, partition: int, builder: SliceBuilder, masker: Masker) -> MaskedSlice:
+    def _finish(
+        self, partition: int, builder: SliceBuilder, masker: Masker, encoding: str
+    ) -> MaskedSlice:
         return builder.finish(
             self._origin.topic_id(partition, builder.next_offset, masker.redactor.key_id),
             masker,
             Coordinates(self._config.topic, partition),
+            encoding,
         )
 
     def _redo(self, partition: int, intent: Intent) -> MaskedSlice | None:
-        """Reads an intent's range again under the intent's own ruleset, key, policy and time.
+        """Reads an intent's range again under the intent's own ruleset, key, policy, time and
+        encoding.
 
         None if it was stopped meanwhile: half a slice is no slice.
         """
         masker = self._masker_for(intent)
         if intent.start == intent.end:
-            return self._tick(partition, intent.start, intent.now_us, masker)
+            return self._tick(partition, intent.start, intent.now_us, masker, intent.encoding)
         builder = SliceBuilder(
             intent.start, intent.now_us, self._clock.monotonic_s(), self._memories[partition]
         )
@@ -279,7 +290,7 @@ class MaskedSlices:
                     return None
                 self._redo_some(builder, intent, masker, at)
         self._next[partition] = intent.end
-        return self._finish(partition, builder, masker)
+        return self._finish(partition, builder, masker, intent.encoding)
 
     def _redo_some(
         self, builder: SliceBuilder, intent: Intent, masker: Masker, at: Coordinates
@@ -292,12 +303,17 @@ class MaskedSlices:
             if offset >= intent.end or error is not None:
                 builder.skip_to(intent.end, "not-delivered")
                 return
-            self._mask_into(builder, message, masker, at)
+            self._mask_into(builder, message, masker, at, intent.encoding)
 
     def _mask_into(
-        self, builder: SliceBuilder, message: KafkaMessage, masker: Masker, at: Coordinates
+        self,
+        builder: SliceBuilder,
+        message: KafkaMessage,
+        masker: Masker,
+        at: Coordinates,
+        encoding: str,
     ) -> None:
-        raw = self._origin.message(message, builder.now_us)
+        raw = self._origin.messages(message, builder.now_us, encoding)
         fault_at("redact.before")
         builder.take(raw, masker, at)
         fault_at("redact.after")
@@ -337,19 +353,3 @@ class MaskedSlices:
 
     def _watermarks(self, partition: int) -> tuple[int, int]:
         return watermarks(self._consumer, self._config.topic, partition, timeout_s=30.0)
-
-
-def raw_message(message: KafkaMessage) -> Message:
-    """What a masker takes of a consumed record."""
-    offset, value, key = message.offset(), message.value(), message.key()
-    assert offset is not None
-    timestamp_type, timestamp_ms = message.timestamp()
-    headers = message.headers() or ()
-    return Message(
-        offset=offset,
-        timestamp_us=timestamp_ms * 1000 if timestamp_type else None,
-        key=key if isinstance(key, bytes) or key is None else key.encode(),
-        value=value if isinstance(value, bytes) or value is None else value.encode(),
-        header_names=tuple(name for name, _ in headers),
-        schema_header=schema_header(headers),
-    )

@@ -3,7 +3,8 @@
 1. Read the dead letters of a bucket, and their records again where the topic still has them.
 2. Mask them; go on with those that are events now.
 3. Claim the bucket and list it again.
-4. Publish the events, and the dead letters that stay, in files of their own.
+4. Publish the events, and the dead letters that stay, in files of their own.  Of a record that
+   turns out to hold several events there may be some of both.
 5. Commit the rewrite: at once the events are part of the lake, and their dead letters are not.
 6. Delete the files that were replaced.
 """
@@ -12,18 +13,21 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from pipeline.building import parts_of
+from pipeline.building import parts_of, row_order
 from pipeline.config import IngestConfig
 from pipeline.errors import LogError
 from pipeline.kafka import broker_error, describe_topic, watermarks
 from pipeline.lake.contents import BucketReader, Flags
 from pipeline.lake.entries import FileEntry
+from pipeline.lake.history import read_history
 from pipeline.lake.layout import Bucket, new_claim, parse_bucket
 from pipeline.lake.live import read_lake
 from pipeline.lake.log import PartitionLog
@@ -33,11 +37,11 @@ from pipeline.lake.rewriting import BucketLog, Claim
 from pipeline.lake.schemas import topic_decoder
 from pipeline.lake.store import Store
 from pipeline.lake.writer import NewFile, publish_files
-from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker
+from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker, Refused
 from pipeline.opening import consumer_settings, memories_at, registry_of, rules_for_reading
-from pipeline.reader import raw_message
 from pipeline.slices import FROM_FILE, Message, Part
 from pipeline.state.memories import Memories
+from pipeline.unpacking import raw_message, unpacked_as_any
 
 PURPOSE: Final = "retry"
 
@@ -51,11 +55,13 @@ SILENT_POLLS: Final = 30
 """Polls without an answer after which the broker counts as gone."""
 
 Row = Mapping[str, Any]
-Place = tuple[str, int, int]
-"""(topic, partition, offset)"""
+Place = tuple[str, int, int, int | None]
+"""(topic, partition, offset, which of the events of a record with several)"""
+
+Found = MaskedEvent | DeadLetter
 
 ReadAgain = Callable[[str, int, Sequence[int]], Iterator[Message]]
-"""The records at some offsets (rising) of a partition, those that are still there."""
+"""The messages at some offsets (rising) of a partition, those that are still there."""
 
 
 @dataclass(slots=True)
@@ -104,9 +110,9 @@ class Retrier:
                 if topic in (None, row["kafka_topic"]) and code in (None, row["code"])
             ]
             # 1, 2
-            events = {_place(each.row): each for each in self._now_events(chosen)}
-            if events:
-                self._move(bucket, events)
+            found = dict(self._now_events(chosen))
+            if found:
+                self._move(bucket, found)
         return self.report
 
     def _dead_letters(self) -> Iterator[tuple[Bucket, list[Row]]]:
@@ -118,25 +124,37 @@ class Retrier:
             by_bucket[bucket] += from_parquet(self._store.get(file.path)).to_pylist()
         yield from sorted(by_bucket.items())
 
-    def _now_events(self, rows: Collection[Row]) -> Iterator[MaskedEvent]:
-        by_partition: dict[tuple[str, int], dict[int, Row]] = defaultdict(dict)
+    def _now_events(self, rows: Collection[Row]) -> Iterator[tuple[Place, list[Found]]]:
+        """The dead letters of which there is an event now, each with all that it comes to."""
+        by_partition = defaultdict[tuple[str, int], dict[int, list[Row]]](dict)
         for row in rows:
-            by_partition[row["kafka_topic"], row["kafka_partition"]][row["kafka_offset"]] = row
+            wanted = by_partition[row["kafka_topic"], row["kafka_partition"]]
+            wanted.setdefault(row["kafka_offset"], []).append(row)
         for at, wanted in sorted(by_partition.items()):
-            self.report.gone += len(wanted)
-            masker = self._masker_of(at[0])
-            for message in self._read_again(*at, sorted(wanted)):
-                if not _is_of(wanted[message.offset], message, masker):
-                    continue
-                self.report.gone -= 1
-                result = masker.mask(message, Coordinates(*at), self._now_us, self._memory(*at))
-                match result:
-                    case MaskedEvent():
-                        yield result
-                    case DeadLetter(code=code):
-                        self.report.stay[code] += 1
-                    case _:
-                        self.report.stay["refused"] += 1
+            self.report.gone += sum(map(len, wanted.values()))
+            messages = self._read_again(*at, sorted(wanted))
+            for offset, group in groupby(messages, key=attrgetter("offset")):
+                record = list(group)
+                for row in wanted[offset]:
+                    found = self._looked_at_again(row, record, Coordinates(*at))
+                    if found:
+                        yield _place(row), found
+
+    def _looked_at_again(self, row: Row, record: Sequence[Message], at: Coordinates) -> list[Found]:
+        """What a dead letter comes to, if there is an event among it; `record` are all messages of
+        its record."""
+        masker = self._masker_of(at.topic)
+        mine = [each for each in record if row.get("record_index") in (None, _index(each))]
+        if not mine or not _is_of(row, mine[0], masker):
+            return []
+        self.report.gone -= 1
+        memory = self._memory(at.topic, at.partition)
+        results = [masker.mask(each, at, self._now_us, memory) for each in mine]
+        if any(isinstance(each, MaskedEvent) for each in results):
+            return [each for each in results if not isinstance(each, Refused)]
+        codes = [each.code for each in results if isinstance(each, DeadLetter)]
+        self.report.stay[codes[0] if codes else "refused"] += 1
+        return []
 
     def _memory(self, topic: str, partition: int) -> Memories:
         """What the partition's open runs have shown; what is learnt here is not kept."""
@@ -144,7 +162,7 @@ class Retrier:
             self._memories[topic, partition] = self._memories_of(topic, partition)
         return self._memories[topic, partition]
 
-    def _move(self, bucket: Bucket, events: Mapping[Place, MaskedEvent]) -> None:
+    def _move(self, bucket: Bucket, found: Mapping[Place, Sequence[Found]]) -> None:
         log = BucketLog(self._store, bucket)
         # 3
         claim = log.claim(PURPOSE, self._claim, self._now_us)
@@ -153,7 +171,7 @@ class Retrier:
         staying: list[pa.Table] = []
 
         def stays(rows: pa.Table) -> Flags:
-            return np.array([_place(row) not in events for row in rows.to_pylist()], np.bool_)
+            return np.array([_place(row) not in found for row in rows.to_pylist()], np.bool_)
 
         for file in BucketReader(self._store).read(log, stays).files:
             assert file.rows is not None
@@ -164,18 +182,22 @@ class Retrier:
             origin_of |= zip(places, row_origins(file.rows, file.origins), strict=True)
             staying.append(file.rows_where(file.kept))
         # 4
-        moved = [each for place, each in events.items() if place in origin_of]
-        new = _files(claim, [*_event_parts(moved), *_staying_part(bucket, staying)])
+        moved: list[Found] = []
+        further: Counter[str] = Counter()
+        for place in found.keys() & origin_of.keys():
+            moved += found[place]
+            further[origin_of[place]] += len(found[place]) - 1
+            origin_of |= {_place(each.row): origin_of[place] for each in found[place]}
+        new = _files(claim, [*_parts(moved), *_staying_part(bucket, staying)])
         origins = {file.key: _origins(file.rows, origin_of) for file in new}
         # 5, 6
-        log.finish(claim, removed, publish_files(self._store, new), origins)
-        self.report.stored += len(moved)
+        log.finish(claim, removed, publish_files(self._store, new), origins, further=dict(+further))
+        self.report.stored += sum(isinstance(each, MaskedEvent) for each in moved)
 
 
 def _is_of(row: Row, message: Message, masker: Masker) -> bool:
     """Whether a record is the one that the dead letter was made from."""
-    value = message.value or b""
-    redactor = masker.redactor
+    value, redactor = message.record, masker.redactor
     is_keyed_alike = row["key_id"] == redactor.key_id
     return len(value) == row["length_bytes"] and (
         not is_keyed_alike or redactor.keyed_hash(value) == row["payload_hmac"]
@@ -191,11 +213,12 @@ def _files(claim: Claim, parts: Sequence[Part]) -> list[NewFile]:
     ]
 
 
-def _event_parts(events: Sequence[MaskedEvent]) -> tuple[Part, ...]:
+def _parts(found: Sequence[Found]) -> tuple[Part, ...]:
     rows: dict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for event in events:
-        rows["events", event.placement.retention_class, event.placement.expires].append(event.row)
-    sealed = {each.placement.retention_class for each in events if each.placement.sealed}
+    for each in sorted(found, key=lambda each: row_order(each.row)):
+        table = "events" if isinstance(each, MaskedEvent) else "dead_letters"
+        rows[table, each.placement.retention_class, each.placement.expires].append(each.row)
+    sealed = {each.placement.retention_class for each in found if each.placement.sealed}
     return parts_of(rows, sealed)
 
 
@@ -206,12 +229,18 @@ def _staying_part(bucket: Bucket, tables: Sequence[pa.Table]) -> Iterator[Part]:
 
 
 def _origins(rows: pa.Table, origin_of: Mapping[Place, str]) -> Origins:
-    index = rows.select(["kafka_topic", "kafka_partition", "kafka_offset"]).to_pylist()
+    names = ("kafka_topic", "kafka_partition", "kafka_offset", "record_index")
+    index = rows.select([name for name in names if name in rows.column_names]).to_pylist()
     return dict(Counter(origin_of[_place(row)] for row in index))
 
 
 def _place(row: Row) -> Place:
-    return row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
+    at = row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
+    return (*at, row.get("record_index"))  # a file may be older than the column
+
+
+def _index(message: Message) -> int | None:
+    return message.member.index if message.member else None
 
 
 def retry_in_lake(config: IngestConfig, topic: str | None, code: str | None) -> RetryReport:
@@ -234,19 +263,23 @@ def retry_in_lake(config: IngestConfig, topic: str | None, code: str | None) -> 
 
 
 def reader_again(store: Store, config: IngestConfig) -> ReadAgain:
-    """Reads records of the topics that a lake was made from; the topic of `config` does not matter.
+    """Reads records of the topics that a lake was made from, all events of those that hold several;
+    the topic of `config` does not matter.
 
     Raises `LogError` for a topic that was made again, `BrokerError` if it cannot be read.
     """
 
     def read_again(topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Message]:
-        known = PartitionLog(store, topic, partition).position().topic_id
+        history = read_history(store, topic, partition)
+        known = history.position.topic_id
         if known.startswith(FROM_FILE):
             return  # nobody says where the file is
         _check_identity(known, config, topic)
         consumer = Consumer(consumer_settings(replace(config, topic=topic)))
         try:
-            yield from _read_offsets(consumer, topic, partition, offsets)
+            for record in _read_offsets(consumer, topic, partition, offsets):
+                encodings = (*history.encodings_at(record.offset), config.encoding)
+                yield from unpacked_as_any(record, encodings, topic, partition)
         finally:
             consumer.close()
 

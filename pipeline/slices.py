@@ -15,13 +15,30 @@ Table = Literal["events", "runs", "dead_letters"]
 FROM_FILE: Final = "file:"
 """How the `topic_id` of what was read from a file begins."""
 
+FURTHER: Final = "further"
+"""Under this name a slice counts the events of records beyond the first of each."""
+
+LOST: Final = "lost"
+"""Under this name a slice counts events of records of which others were recovered and these not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Which one, `index` from 0, of the `count` events that one record holds; `record` is all of
+    its value."""
+
+    index: int
+    count: int
+    record: bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One Kafka record; `timestamp_us` is the broker's (epoch microseconds; None: has none).
 
-    `unfit` is the code for which an event of a file could not be made a record's value ("": it is);
-    `schema_header` is what the header holds that names a schema (None: there is none).
+    Of a record that holds several events (`member` says which) each is a message.  `unfit` is the
+    code for which an event could not be made a record's value ("": it is); `schema_header` is what
+    the header holds that names a schema (None: there is none).
     """
 
     offset: int
@@ -31,6 +48,12 @@ class Message:
     header_names: tuple[str, ...] = ()
     unfit: str = ""
     schema_header: bytes | None = None
+    member: Member | None = None
+
+    @property
+    def record(self) -> bytes:
+        """The value as it stands in the topic."""
+        return (self.value if self.member is None else self.member.record) or b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +87,10 @@ class SliceHeader:
     Offsets `[start, end)` of one partition of the topic with Kafka's id `topic_id` (for a file it
     begins with `FROM_FILE` and is a keyed hash of its events up to `end`); `now_us` is the one
     clock reading (epoch microseconds) that every row of the slice shares; `ruleset` and `policy`
-    are digests of documents kept in the lake's log.  `counts` has messages, events, dead_letters,
-    refused and bytes; `redactions` counts by rule id, `dead_letter_codes` by code;
-    `shadow` has what rules in shadow would have done, by rule id.
+    are digests of documents kept in the lake's log; `encoding` says how records were read ("": each
+    is an event).  `counts` has messages, events, dead_letters, refused and bytes, and where records
+    hold several events `FURTHER` and perhaps `LOST`; `redactions` counts by rule id,
+    `dead_letter_codes` by code; `shadow` has what rules in shadow would have done, by rule id.
     """
 
     topic: str
@@ -83,6 +107,7 @@ class SliceHeader:
     dead_letter_codes: Mapping[str, int] = field(default_factory=dict)
     shadow: Mapping[str, Shadowed] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
+    encoding: str = ""
 
 
 @dataclass(frozen=True, slots=True)

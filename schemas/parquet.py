@@ -30,6 +30,15 @@ _COORDINATES: Final = (
     _column("kafka_offset", pa.int64(), "Offset within the partition.", required=True),
 )
 
+_MEMBER: Final = (
+    _column(
+        "record_index",
+        pa.int32(),
+        "Which, from 0, of the events of a record that holds several; null: the record is one.",
+    ),
+    _column("record_events", pa.int32(), "How many events that record holds."),
+)
+
 _HANDLING: Final = (
     _column("ingested_at", _TIME, "The slice's one clock reading.", required=True),
     _column("deadline", _TIME, "No copy of the row outlives this time.", required=True),
@@ -57,7 +66,12 @@ EVENTS: Final = pa.schema(
         _column("parent_run_id", pa.string(), "The run that started this one."),
         _column("retry_of", pa.string(), "What this attempt tries again."),
         _column("attempt", pa.int32(), "Delivery attempt within the run, from 1.", required=True),
-        _column("sequence", pa.int64(), "From 0 within (run_id, attempt).", required=True),
+        _column(
+            "sequence",
+            pa.int64(),
+            "From 0 within (run_id, attempt); where record_index is set: the time, in epoch µs.",
+            required=True,
+        ),
         _column("occurred_at", _TIME, "When the step was observed.", required=True),
         _column("captured_at", _TIME, "When an importer took it in; retention counts from here."),
         _column("kind", pa.string(), "What happened; other: see kind_name.", required=True),
@@ -88,6 +102,7 @@ EVENTS: Final = pa.schema(
             "Time the deadline counts from: occurred_at, captured_at, ingested_at (the clock "
             "was over a day ahead) or epoch (its time was before 1970).",
         ),
+        *_MEMBER,
     ],
     metadata={"table": "events", "description": "One row for each event of a run."},
 )
@@ -104,6 +119,7 @@ DEAD_LETTERS: Final = pa.schema(
         _column("ruleset", pa.string(), "Digest of the rules in force.", required=True),
         _column("key_id", pa.string(), "Key of the keyed hash; empty: none.", required=True),
         *_HANDLING[:2],
+        *_MEMBER,
     ],
     metadata={"table": "dead_letters", "description": "One row for each record that is no event."},
 )

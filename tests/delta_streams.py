@@ -56,7 +56,7 @@ def masked(events: Sequence[RunEvent], start: int = 0) -> MaskedSlice:
     """The events as one slice."""
     builder = SliceBuilder(start, NOW_US, 0.0, Memories(KEYS, {}))
     for offset, each in enumerate(events, start):
-        builder.take(Message(offset, NOW_US, b"run-1", encode(each)), masker(), AT)
+        builder.take([Message(offset, NOW_US, b"run-1", encode(each))], masker(), AT)
     return builder.finish("id", masker(), AT)
 
 

@@ -61,7 +61,7 @@ def ingest_events(
         builder = SliceBuilder(start, now_us, 0.0, memories)
         for offset, event in enumerate(events[start : start + slice_records], start=start):
             raw = Message(offset, now_us, event.run_id.encode(), encode(event))
-            builder.take(raw, masker, at)
+            builder.take([raw], masker, at)
         masked = builder.finish("id", masker, at)
         assembled = assembler.assemble(masked)
         assert assembled is not None

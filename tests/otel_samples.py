@@ -2,10 +2,11 @@
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 from opentelemetry import trace
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
@@ -13,7 +14,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Link, Status, StatusCode
@@ -43,41 +44,64 @@ class Telemetry:
             )
         )
 
+    @property
+    def spans(self) -> Sequence[ReadableSpan]:
+        """All that have ended, in the order in which they did."""
+        return self._spans.get_finished_spans()
+
     def requests(self) -> Iterator[bytes]:
         """What the exporters send: spans in two requests, as a batch may be cut, then logs."""
-        spans = self._spans.get_finished_spans()
+        spans = self.spans
         for batch in (spans[:1], spans[1:]):
             if batch:
-                yield encode_spans(batch).SerializeToString()
+                yield span_request(batch, "proto")
         if logs := self._logs.get_finished_logs():
             yield encode_logs(logs).SerializeToString()
+
+    def log_request(self, encoding: str) -> bytes:
+        """All logs in one request, `proto` or `json`."""
+        message = encode_logs(self._logs.get_finished_logs())
+        return message.SerializeToString() if encoding == "proto" else _json(message, self.spans)
 
     def as_proto(self) -> bytes:
         """A file of a Collector, `format: proto`."""
         return b"".join(len(each).to_bytes(4, "big") + each for each in self.requests())
 
     def as_json(self) -> bytes:
-        """A file of a Collector, `format: json`: ids are hexadecimal there."""
-        spans = self._spans.get_finished_spans()
-        found = []
-        if spans:
-            found.append(MessageToDict(encode_spans(spans), use_integers_for_enums=True))
-        if logs := self._logs.get_finished_logs():
-            found.append(MessageToDict(encode_logs(logs), use_integers_for_enums=True))
-        text = "\n".join(json.dumps(each) for each in found)
-        for span in spans:
-            for link in (span.get_span_context(), *(each.context for each in span.links)):
-                text = _hexadecimal(text, link.trace_id.to_bytes(16, "big"))
-                text = _hexadecimal(text, link.span_id.to_bytes(8, "big"))
-        return text.encode()
+        """A file of a Collector, `format: json`."""
+        found = [span_request(self.spans, "json")] if self.spans else []
+        found += [self.log_request("json")] if self._logs.get_finished_logs() else []
+        return b"\n".join(found)
+
+
+def span_request(spans: Sequence[ReadableSpan], encoding: str) -> bytes:
+    """What an exporter sends of these spans, `proto` or `json`."""
+    message = encode_spans(spans)
+    return message.SerializeToString() if encoding == "proto" else _json(message, spans)
+
+
+def _json(message: Message, spans: Sequence[ReadableSpan]) -> bytes:
+    """A request in OTLP's JSON, in which ids are hexadecimal."""
+    text = json.dumps(MessageToDict(message, use_integers_for_enums=True))
+    for span in spans:
+        contexts = (span.get_span_context(), span.parent, *(each.context for each in span.links))
+        for context in filter(None, contexts):
+            text = _hexadecimal(text, context.trace_id.to_bytes(16, "big"))
+            text = _hexadecimal(text, context.span_id.to_bytes(8, "big"))
+    return text.encode()
 
 
 def _hexadecimal(text: str, number: bytes) -> str:
     return text.replace(f'"{base64.b64encode(number).decode()}"', f'"{number.hex()}"')
 
 
-def secret_bearing(secrets: Iterator[str]) -> tuple[Telemetry, dict[str, str]]:
-    """An agent's trace with the next secret in each place that can hold text; places by secret."""
+def secret_bearing(
+    secrets: Iterator[str], start_ns: int = 1_790_000_000_000_000_000
+) -> tuple[Telemetry, dict[str, str]]:
+    """An agent's trace with the next secret in each place that can hold text; places by secret.
+
+    `start_ns` is the time of its logs.
+    """
     places: dict[str, str] = {}
 
     def hidden(place: str) -> str:
@@ -86,7 +110,7 @@ def secret_bearing(secrets: Iterator[str]) -> tuple[Telemetry, dict[str, str]]:
         return f"see {secret} there"
 
     telemetry = Telemetry({"service.name": "shop", "host.note": hidden("resource")})
-    tracer, start_ns = telemetry.tracer, 1_790_000_000_000_000_000
+    tracer = telemetry.tracer
     with tracer.start_as_current_span(
         "invoke_agent shop",
         attributes={"gen_ai.operation.name": "invoke_agent", "note": hidden("attribute")},

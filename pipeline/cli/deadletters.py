@@ -30,6 +30,16 @@ def register(app: typer.Typer) -> None:
     )
 
 
+RecordFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="What a record holds: otlp-json, otlp-proto; without it, as it was read.",
+        show_default=False,
+    ),
+]
+
+
 @deadletters_app.command("list")
 def list_(
     lake: Lake,
@@ -57,6 +67,7 @@ def retry(
     bootstrap: Bootstrap,
     topic: Annotated[str | None, typer.Option(help="Only those of this topic.")] = None,
     code: Annotated[str | None, typer.Option(help="Only those with this reason code.")] = None,
+    format_name: RecordFormat = None,
     rules: Rules = None,
     keys: Keys = None,
     policy: PolicyFile = None,
@@ -68,11 +79,13 @@ def retry(
     """Read dead letters again, as far as their topics have them, under the present rules.
 
     What is an event now becomes one, and its dead letter goes: both at once. Exit code 1 if some
-    of those that could be read again are still no events.
+    of those that could be read again are still no events. A topic that was read without --format
+    and holds requests of OTLP after all is read as one with it.
     """
     from pipeline.config import IngestConfig
     from pipeline.deadletters import check_code
     from pipeline.retrying import retry_in_lake
+    from pipeline.unpacking import encoding_of
 
     settings = IngestConfig(
         bootstrap=bootstrap,
@@ -84,6 +97,7 @@ def retry(
         client_config=str(config) if config else None,
         registry=registry,
         registry_config=str(registry_config) if registry_config else None,
+        encoding=encoding_of(format_name) if format_name else "",
     )
     report = retry_in_lake(settings, topic, check_code(code))
     if as_json:

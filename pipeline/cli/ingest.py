@@ -126,8 +126,8 @@ def ingest(
     everything that stands in the topic is stored. It goes on where the lake's log ends. Rules that
     change meanwhile are taken up without a restart; of bad ones it says so, and goes on as before.
 
-    With --from it reads files as `emit` does, without a broker. A file that was read before adds
-    what has come to it since, and no more.
+    A record is an event, or with --format otlp-json or otlp-proto what a Collector exports. --from
+    reads files as `emit` does, and of one that was read before what has come to it since.
     """
     from pipeline.config import IngestConfig, SliceLimits, parse_instance
     from pipeline.metrics.monitor import Outlets
@@ -139,6 +139,7 @@ def ingest(
     settings = IngestConfig(
         *(bootstrap or "", topic or "", lake),
         files=_found(paths, format_name),
+        encoding=_encoding(files, format_name),
         rules=str(rules) if rules else None,
         rules_public_key=str(rules_public_key) if rules_public_key else None,
         rules_signature=str(rules_signature) if rules_signature else None,
@@ -192,6 +193,13 @@ def _check_source(
             code="no-source",
             hint="give --bootstrap and --topic, or --from FILES; Beam options stand after --",
         )
+
+
+def _encoding(files: Sequence[Path] | None, format_name: str) -> str:
+    """How the records of the topic are read, if it is one that is read."""
+    from pipeline.unpacking import encoding_of
+
+    return "" if files else encoding_of(format_name)
 
 
 def _found(paths: Sequence[Path], format_name: str) -> tuple[tuple[str, str], ...]:

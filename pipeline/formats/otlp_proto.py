@@ -21,7 +21,7 @@ def as_json(message: bytes) -> dict[str, Any]:
     """
     traces = _parsed(ExportTraceServiceRequest(), message)
     spans = [s for r in traces.resource_spans for scope in r.scope_spans for s in scope.spans]
-    if spans and all(len(span.trace_id) == 16 and len(span.span_id) == 8 for span in spans):
+    if any(len(span.trace_id) == 16 and len(span.span_id) == 8 for span in spans):
         return _plain(traces)
     logs = _parsed(ExportLogsServiceRequest(), message)
     records = [g for r in logs.resource_logs for scope in r.scope_logs for g in scope.log_records]

@@ -2,7 +2,7 @@
 
 from pipeline.lake import layout
 from pipeline.lake.doubles import COUNT
-from pipeline.lake.entries import Checkpoint, encode
+from pipeline.lake.entries import PLAIN, SEVERAL, Checkpoint, encode
 from pipeline.lake.history import partitions, read_history, read_rewrites
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.provenance import swept_rows
@@ -18,6 +18,7 @@ def write_checkpoint(store: Store, topic: str, partition: int) -> Checkpoint | N
         return None
     swept = swept_rows(read_rewrites(store))
     before = history.checkpoint
+    further = sum(c.further for c in history.commits) + (before.further if before else 0)
     every = list(history.files())
     files = tuple(file for file in every if swept.get(file.path, 0) < file.rows)
     stored = sum(file.rows for file in files if file.table != "runs")
@@ -35,12 +36,14 @@ def write_checkpoint(store: Store, topic: str, partition: int) -> Checkpoint | N
         refused=sum(c.counts.get("refused", 0) for c in history.commits)
         + (before.refused if before else 0),
         expired=sum(c.expired for c in history.commits) + (before.expired if before else 0),
-        gap_offsets=sum(g.end - g.start for c in history.commits for g in c.gaps)
+        gap_offsets=sum(c.gap_offsets for c in history.commits)
         + (before.gap_offsets if before else 0),
         last_digest=history.position.last_digest,
         doubled=sum(c.counts.get(COUNT, 0) for c in history.commits)
         + (before.doubled if before else 0),
         stretches=stretches(history),
+        further=further,
+        format=SEVERAL if further else PLAIN,
     )
     store.put_if_absent(layout.checkpoint_key(topic, partition, last.number), encode(checkpoint))
     return PartitionLog(store, topic, partition).checkpoint()

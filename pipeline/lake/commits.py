@@ -13,7 +13,15 @@ from pydantic import TypeAdapter
 from pipeline.errors import LogError, LostPartition
 from pipeline.faultpoints import at
 from pipeline.lake import layout
-from pipeline.lake.entries import Commit, FileEntry, Intent, digest, encode, shared_fields
+from pipeline.lake.entries import (
+    Commit,
+    FileEntry,
+    Intent,
+    digest,
+    encode,
+    shared_fields,
+    version_of,
+)
 from pipeline.lake.log import PartitionLog, Position, lost_partition
 from pipeline.lake.recovery import with_recovered_rows
 from pipeline.lake.store import VERIFY_HINT, Store
@@ -179,6 +187,7 @@ def commit(store: Store, written: WrittenSlice) -> Commit:
         gaps=header.gaps,
         expired=written.expired,
         state_digest=written.state_digest,
+        format=version_of(header.encoding),
     )
     # 6
     at("commit.before")
@@ -217,6 +226,7 @@ def _new_intent(header: SliceHeader, position: Position, claim: str) -> Intent:
         number=position.next_number,
         claim=claim,
         previous=position.last_digest,
+        format=version_of(header.encoding),
     )
 
 

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.errors import LogError
-from pipeline.slices import Gap, Shadowed, SliceHeader, Table
+from pipeline.slices import FURTHER, LOST, Gap, Shadowed, SliceHeader, Table
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-FORMAT = 1
-"""Version of the documents; it rises when an older reader would misunderstand a newer entry."""
+FORMAT = 2
+"""Newest version of the documents; it rises when an older reader would misunderstand an entry."""
+
+PLAIN, SEVERAL = 1, 2
+"""The version of an entry where each record is an event, and where records hold several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Intent:
     key_id: str
     claim: str
     previous: str
-    format: int = FORMAT
+    encoding: str = ""
+    format: int = PLAIN
 
     def covers(self, header: SliceHeader) -> bool:
         """Whether a slice is the one announced here, byte for byte."""
@@ -92,7 +96,18 @@ class Commit:
     expired: int = 0
     state_digest: str | None = None
     superseded: str | None = None
-    format: int = FORMAT
+    encoding: str = ""
+    format: int = PLAIN
+
+    @property
+    def further(self) -> int:
+        """Events of records beyond the first of each."""
+        return self.counts.get(FURTHER, 0)
+
+    @property
+    def gap_offsets(self) -> int:
+        """What is in gaps: whole records, and single events of recovered ones."""
+        return sum(gap.end - gap.start for gap in self.gaps) + self.counts.get(LOST, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +134,8 @@ class Checkpoint:
 
     Offsets `[start, end)`; `files` are the slices' own that were not removed for good, those of
     events and dead letters with `rows` rows; these and `removed`, `refused`, `expired` and
-    `gap_offsets` count every offset once; `doubled` counts events that were there before.
+    `gap_offsets` count every offset once, and the `further` events of records with several;
+    `doubled` counts events that were there before.
     `last_digest` is that of commit `number`; `stretches` say which rulesets wrote them.
     """
 
@@ -138,7 +154,8 @@ class Checkpoint:
     last_digest: str
     doubled: int = 0
     stretches: tuple[Stretch, ...] = ()
-    format: int = FORMAT
+    further: int = 0
+    format: int = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +171,15 @@ class RewriteIntent:
     now_us: int
     claim: str
     previous: str
-    format: int = FORMAT
+    format: int = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """What a rewriter did to a bucket: `removed` files are gone for good, `added` replace them.
 
-    A retry of dead letters adds files to buckets of events, too.
+    A retry of dead letters adds files to buckets of events, too; `further` counts, by slice's own
+    file, the events beyond the first that each of these records turned out to hold.
 
     `origins` says for each added file how many of its rows came from each slice's own file; where
     it is empty, the one added file has every row of those removed.  `abandoned`: the intent was
@@ -185,7 +203,8 @@ class Rewrite:
     abandoned: bool = False
     ruleset: str = ""
     rulesets_before: tuple[str, ...] = ()
-    format: int = FORMAT
+    further: Mapping[str, int] = field(default_factory=dict)
+    format: int = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +218,12 @@ class Cut:
     number: int
     finished: tuple[int, ...]
     last_digest: str
-    format: int = FORMAT
+    format: int = PLAIN
 
 
 _SHARED = (
-    "topic", "topic_id", "partition", "start", "end", "now_us", "ruleset", "policy", "key_id"
+    "topic", "topic_id", "partition", "start", "end", "now_us", "ruleset", "policy", "key_id",
+    "encoding",
 )  # fmt: skip
 """The fields that slice header, intent and commit have in common."""
 
@@ -211,6 +231,11 @@ _SHARED = (
 def shared_fields(header: SliceHeader | Intent | Commit) -> dict[str, Any]:
     """The values that a slice's header, its intent and its commit have in common."""
     return {name: getattr(header, name) for name in _SHARED}
+
+
+def version_of(encoding: str) -> int:
+    """The version of entries about records that were read so."""
+    return SEVERAL if encoding else PLAIN
 
 
 def encode(entry: "DataclassInstance") -> bytes:

@@ -30,6 +30,13 @@ class History:
         for commit in self.commits:
             yield from commit.files
 
+    def encodings_at(self, offset: int) -> tuple[str, ...]:
+        """How the record at an offset was read, as far as the log goes back, and how records are
+        read now."""
+        last = self.position.last_commit
+        then = next((commit for commit in self.commits if commit.end > offset), last)
+        return tuple(dict.fromkeys(commit.encoding for commit in (then, last) if commit))
+
     @property
     def start(self) -> int | None:
         """The first offset the log covers; None while it covers nothing."""

@@ -119,7 +119,11 @@ class PartitionLog:
         fields = shared_fields(intent) | {"end": intent.start, "claim": claim}
         fields["state_digest"] = last.state_digest if last else None
         entry = Commit(
-            **fields, number=intent.number, previous=position.open_digest, superseded=reason
+            **fields,
+            number=intent.number,
+            previous=position.open_digest,
+            superseded=reason,
+            format=intent.format,
         )
         self.commit(entry)
         return entry

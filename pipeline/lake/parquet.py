@@ -117,6 +117,13 @@ def join_rows(tables: Sequence[pa.Table]) -> pa.Table:
     return joined
 
 
+def with_record_index(rows: pa.Table) -> pa.Table:
+    """The rows with the column `record_index`, which older files lack: there each record is one."""
+    if "record_index" in rows.column_names:
+        return rows
+    return rows.append_column("record_index", pa.nulls(rows.num_rows, pa.int32()))
+
+
 def count_rows(data: bytes) -> int:
     """The number of rows, by the file's footer."""
     rows: int = pq.read_metadata(pa.BufferReader(data)).num_rows

@@ -69,17 +69,20 @@ def row_origins(rows: pa.Table, origins: Origins) -> list[str]:
 
 
 def swept_rows(rewrites: Iterable[Rewrite]) -> dict[str, int]:
-    """Rows that rewrites removed for good, by the file that a slice had written them to."""
+    """Rows that rewrites removed for good, by the file that a slice had written them to; less those
+    that a retry found in a record beyond its first, so that it may be negative."""
     rewrites = list(rewrites)
     made = trace_origins(rewrites)
     swept: Counter[str] = Counter()
     for rewrite in rewrites:
-        swept += _sum_origins(rewrite.removed, made) - _sum_origins(rewrite.added, made)
-    return dict(swept)
+        swept.update(_sum_origins(rewrite.removed, made))
+        swept.subtract(_sum_origins(rewrite.added, made))
+    return {path: count for path, count in swept.items() if count}
 
 
 def unequal_rewrites(rewrites: Iterable[Rewrite]) -> list[Rewrite]:
-    """Rewrites whose added files hold other rows than they say, or more than were removed."""
+    """Rewrites whose added files hold other rows than they say, or more than were removed and what
+    they found in records beyond the first."""
     rewrites = list(rewrites)
     made = trace_origins(rewrites)
     return [
@@ -87,6 +90,7 @@ def unequal_rewrites(rewrites: Iterable[Rewrite]) -> list[Rewrite]:
         for rewrite in rewrites
         if any(file.rows != sum(made[file.path].values()) for file in rewrite.added)
         or _sum_origins(rewrite.added, made) - _sum_origins(rewrite.removed, made)
+        != Counter(rewrite.further)
     ]
 
 

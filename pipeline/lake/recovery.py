@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
+from typing import Final
 
 import pyarrow as pa
 
@@ -11,9 +12,9 @@ from pipeline.errors import LogError
 from pipeline.lake import layout
 from pipeline.lake.parquet import from_parquet, join_rows
 from pipeline.lake.store import VERIFY_HINT, Store
-from pipeline.slices import Gap, MaskedSlice, Part, SliceHeader
+from pipeline.slices import FURTHER, LOST, Gap, MaskedSlice, Part, SliceHeader
 
-LOST = "lost-before-redo"
+_GONE: Final = "lost-before-redo"
 
 
 def with_recovered_rows(store: Store, masked: MaskedSlice, number: int) -> MaskedSlice:
@@ -24,7 +25,7 @@ def with_recovered_rows(store: Store, masked: MaskedSlice, number: int) -> Maske
     lost = {
         offset
         for gap in masked.header.gaps
-        if gap.reason == LOST
+        if gap.reason == _GONE
         for offset in range(gap.start, gap.end)
     }
     if not lost:
@@ -73,14 +74,20 @@ def _recount(header: SliceHeader, recovered: list[Part]) -> SliceHeader:
     counts = Counter(header.counts)
     redactions = Counter(header.redactions)
     codes = Counter(header.dead_letter_codes)
-    offsets: set[int] = set()
+    found: Counter[int] = Counter()
+    held: Counter[int] = Counter()
     for part in recovered:
-        counts.update({"messages": part.rows.num_rows, part.table: part.rows.num_rows})
+        counts[part.table] += part.rows.num_rows
         for row in part.rows.to_pylist():
-            offsets.add(row["kafka_offset"])
+            found[row["kafka_offset"]] += 1
+            held[row["kafka_offset"]] = row.get("record_events") or 1
             redactions.update(redaction["rule"] for redaction in row.get("redactions") or ())
             codes.update([row["code"]] if "code" in row else [])
-    gaps = tuple(rest for gap in header.gaps for rest in _without(gap, offsets))
+    counts["messages"] += len(found)
+    # Of a record the files of some buckets may have been published, and those of others not.
+    beyond = {FURTHER: held.total() - len(held), LOST: held.total() - found.total()}
+    counts.update({name: count for name, count in beyond.items() if count})
+    gaps = tuple(rest for gap in header.gaps for rest in _without(gap, set(found)))
     return replace(
         header,
         counts=dict(counts),
@@ -92,7 +99,7 @@ def _recount(header: SliceHeader, recovered: list[Part]) -> SliceHeader:
 
 def _without(gap: Gap, offsets: set[int]) -> Iterator[Gap]:
     """What is left of a gap after some offsets were found."""
-    if gap.reason != LOST:
+    if gap.reason != _GONE:
         yield gap
         return
     left = [offset for offset in range(gap.start, gap.end) if offset not in offsets]

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 
 from pipeline.errors import LakeError, LostPartition
 from pipeline.faultpoints import at
-from pipeline.lake.entries import Cut, FileEntry, Rewrite, RewriteIntent, decode, digest, encode
+from pipeline.lake.entries import (
+    PLAIN,
+    SEVERAL,
+    Cut,
+    FileEntry,
+    Rewrite,
+    RewriteIntent,
+    decode,
+    digest,
+    encode,
+)
 from pipeline.lake.layout import Bucket
 from pipeline.lake.numbered import NumberedLog
 from pipeline.lake.store import Store
@@ -122,11 +132,13 @@ class BucketLog:
         *,
         ruleset: str = "",
         rulesets_before: Iterable[str] = (),
+        further: Mapping[str, int] | None = None,
     ) -> Rewrite:
         """Makes the rewrite part of the lake, then deletes what it removed.
 
-        `ruleset` and `rulesets_before` are given where rows were masked again.  A file that cannot
-        be deleted does not keep the others: the first error is raised at last.
+        `ruleset` and `rulesets_before` are given where rows were masked again, `further` where
+        records were found to hold several events.  A file that cannot be deleted does not keep the
+        others: the first error is raised at last.
         """
         entry = self._entry(
             claim.intent,
@@ -137,6 +149,7 @@ class BucketLog:
             origins=origins or {},
             ruleset=ruleset,
             rulesets_before=tuple(rulesets_before),
+            further=further or {},
         )
         at("rewrite-commit.before")
         self._write_commit(entry)
@@ -161,6 +174,7 @@ class BucketLog:
         abandoned: bool = False,
         ruleset: str = "",
         rulesets_before: tuple[str, ...] = (),
+        further: Mapping[str, int] | None = None,
     ) -> Rewrite:
         return Rewrite(
             intent.table,
@@ -177,6 +191,8 @@ class BucketLog:
             abandoned,
             ruleset,
             rulesets_before,
+            further or {},
+            SEVERAL if further else PLAIN,
         )
 
     def _cut_number(self) -> int:

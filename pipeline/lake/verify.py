@@ -29,7 +29,7 @@ from pipeline.lake.proof.receipt import Receipt, against_receipt
 from pipeline.lake.proof.standing import take_standing
 from pipeline.lake.proof.topic import Source, against_topic
 from pipeline.lake.proof.trail import Trail, read_trail
-from pipeline.lake.proof.window import Window, offsets_of, paths_of
+from pipeline.lake.proof.window import Window, paths_of, places_of
 from pipeline.lake.provenance import swept_rows, unequal_rewrites
 from pipeline.lake.store import Store
 from pipeline.lake.tables import DECLARED
@@ -173,10 +173,10 @@ def _account(
     trail: Trail, results: Iterable[FileResult], swept: Mapping[str, int], *, is_part: bool
 ) -> PartitionReport:
     at = trail.topic, trail.partition
-    found = [result.offsets[at] for result in results if at in result.offsets]
-    stored = np.concatenate(found) if found else np.array([], np.int64)
+    found = [result.places[at] for result in results if at in result.places]
+    stored = np.concatenate(found, axis=1) if found else np.zeros((2, 0), np.int64)
     if is_part:  # a file that was made of several slices holds others' rows, too
-        stored = offsets_of(trail, stored)
+        stored = places_of(trail, stored)
     return account(trail, stored, swept, trail.findings)
 
 

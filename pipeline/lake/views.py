@@ -37,14 +37,19 @@ EVENTS_ONCE: Final = View(
     "Each event, once however often its producer sent it.",
     """
 SELECT stored.* FROM stored_events AS stored ANTI JOIN (
-  SELECT again.kafka_topic, again.kafka_partition, again.kafka_offset
+  SELECT again.kafka_topic, again.kafka_partition, again.kafka_offset,
+    coalesce(again.record_index, 0) AS index
   FROM stored_events AS again
   JOIN doubled ON again.kafka_topic = doubled.topic AND again.kafka_partition = doubled.partition
     AND again.kafka_offset >= doubled.start AND again.kafka_offset < doubled.end
   JOIN stored_events AS earlier ON again.run_id = earlier.run_id
     AND again.attempt = earlier.attempt AND again.sequence = earlier.sequence
-    AND again.event_id = earlier.event_id AND again.kafka_offset > earlier.kafka_offset
-) AS repeat USING (kafka_topic, kafka_partition, kafka_offset)
+    AND again.event_id = earlier.event_id AND (again.kafka_offset > earlier.kafka_offset
+      OR again.kafka_offset = earlier.kafka_offset AND again.record_index > earlier.record_index)
+) AS repeat ON stored.kafka_topic = repeat.kafka_topic
+  AND stored.kafka_partition = repeat.kafka_partition
+  AND stored.kafka_offset = repeat.kafka_offset
+  AND coalesce(stored.record_index, 0) = repeat.index
 """,
 )
 """In a lake where nothing was sent twice `events` is `stored_events`, at no cost."""

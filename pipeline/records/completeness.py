@@ -279,6 +279,8 @@ def _steps(state: RunState, parts: Mapping[str, Any]) -> Iterator[Gap]:
         yield Gap("steps", MISSING)
     if parts["steps"]["holes"]:
         yield Gap("steps.sequence", MISSING)
+    elif state.unnumbered:  # nobody can tell whether one is missing
+        yield Gap("steps.sequence", DECLARED_MISSING)
     if "run.finished" not in state.kinds:
         yield Gap("steps.end", MISSING)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.lake.parquet import with_record_index
 from pipeline.retention.policy import Policy
 from pipeline.slices import Part
 
@@ -18,7 +19,7 @@ WITHOUT_BODY: Final = (
 
 _COLUMNS: Final = (
     "kafka_offset", "run_id", "attempt", "sequence", "event_id", "kind", "name", "call_id",
-    "idempotency_key", "parent_run_id", "retry_of",
+    "idempotency_key", "parent_run_id", "retry_of", "record_index",
 )  # fmt: skip
 
 
@@ -37,7 +38,11 @@ class Life(NamedTuple):
 
 class Event(NamedTuple):
     """One row; times are epoch microseconds, `body` is None for `WITHOUT_BODY`, `rules` are the
-    rules of its redactions, each as often as it fired, and `changes` those made to its body."""
+    rules of its redactions, each as often as it fired, and `changes` those made to its body.
+
+    `record_index` says which event of its record it is; None: the record is the event.  Only then
+    is its `sequence` a number in its run.
+    """
 
     offset: int
     run_id: str
@@ -50,6 +55,7 @@ class Event(NamedTuple):
     idempotency_key: str | None
     parent_run_id: str | None
     retry_of: str | None
+    record_index: int | None
     occurred_us: int
     deadline_us: int
     body: str | None
@@ -59,14 +65,14 @@ class Event(NamedTuple):
 
 
 def events_of(parts: Iterable[Part], policy: Policy) -> list[Event]:
-    """The events of a slice, by offset."""
+    """The events of a slice, by offset, those of one record in their order."""
     events = [
         event
         for part in parts
         if part.table == "events"
         for event in _rows(part.rows, _life(policy, part.retention_class))
     ]
-    events.sort(key=lambda event: event.offset)
+    events.sort(key=lambda event: (event.offset, event.record_index or 0))
     return events
 
 
@@ -77,6 +83,7 @@ def _life(policy: Policy, name: str) -> Life:
 
 
 def _rows(rows: pa.Table, life: Life) -> Iterator[Event]:
+    rows = with_record_index(rows)  # those that were recovered may be older
     columns = [rows[name].to_pylist() for name in _COLUMNS]
     times = [rows[name].cast(pa.int64()).to_pylist() for name in ("occurred_at", "deadline")]
     needed = pc.invert(pc.is_in(rows["kind"], pa.array(WITHOUT_BODY)))

@@ -29,9 +29,11 @@ def fold(state: RunState, event: Event) -> RunState:
     state.late += state.status is not None
     if state.status == ABANDONED:
         state.status = None  # it goes on after all
-    if not state.seen.add(event.sequence, event.event_id):
+    is_number = event.record_index is None
+    if not state.seen.add(event.sequence, event.event_id, is_number=is_number):
         state.doubled += 1
         return state
+    state.unnumbered += not is_number
     _count(state, event)
     if event.kind == "run.finished":
         _finish(state, event)

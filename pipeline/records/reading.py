@@ -65,7 +65,7 @@ class RunView:
         recorded = {record["attempt"]: record["events"] for record in self.records}
         for attempt in attempts | set(recorded):
             mine = [event for event in self.events if event["attempt"] == attempt]
-            steps = {event["sequence"] for event in mine}
+            steps = {event["sequence"] for event in mine if is_numbered(event)}
             has_ended = any(event["kind"] == "run.finished" for event in mine)
             if len(mine) < recorded.get(attempt, 0) or len(steps) <= max(steps, default=-1):
                 return True
@@ -208,10 +208,18 @@ def _latest(versions: Iterable[Row]) -> tuple[Row, ...]:
 def _once(events: Iterable[Row]) -> tuple[Row, ...]:
     """Each event once, in order."""
     first: dict[tuple[int, str], Row] = {}
-    for row in sorted(events, key=lambda row: row["kafka_offset"]):
+    for row in sorted(events, key=_place):
         first.setdefault((row["attempt"], row["event_id"]), row)
-    order = ("attempt", "sequence", "kafka_offset")
-    return tuple(sorted(first.values(), key=lambda row: tuple(row[name] for name in order)))
+    return tuple(sorted(first.values(), key=lambda r: (r["attempt"], r["sequence"], *_place(r))))
+
+
+def _place(event: Row) -> tuple[int, int]:
+    return event["kafka_offset"], event.get("record_index") or 0
+
+
+def is_numbered(event: Row) -> bool:
+    """Whether the event's sequence is a number in its run, so that one that is missing shows."""
+    return event.get("record_index") is None
 
 
 class _Counted:

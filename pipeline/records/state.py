@@ -52,15 +52,19 @@ class Seen:
     forgotten: int = -1
     conflicts: int = 0
 
-    def add(self, sequence: int, event_id: str) -> bool:
-        """Takes an event in; False if the same event was here before."""
+    def add(self, sequence: int, event_id: str, *, is_number: bool = True) -> bool:
+        """Takes an event in; False if the same event was here before.
+
+        Where its `sequence` `is_number` of nothing, that is told only while its mark is remembered.
+        """
         mark = (sequence & 0x7FFFFFFF) << 32 | crc32(event_id.encode("utf-8", "surrogatepass"))
         if mark in self.marks:
             return False
-        is_new = self._widen(sequence)
-        if not is_new and sequence <= self.forgotten:
-            return False
-        self.conflicts += not is_new
+        if is_number:
+            is_new = self._widen(sequence)
+            if not is_new and sequence <= self.forgotten:
+                return False
+            self.conflicts += not is_new
         self.marks[mark] = None
         if len(self.marks) > MARKS_MAX:
             oldest = next(iter(self.marks))
@@ -105,7 +109,8 @@ class Seen:
 class RunState:
     """One attempt; `place` is (sequence, retention class, its lifetime and bucket, deadline) of the
     event that the record's own class follows; `status` is None while the run goes on, `late` counts
-    events after its end; times are epoch microseconds."""
+    events after its end, `unnumbered` those that no sequence counts; times are epoch microseconds.
+    """
 
     run_id: str
     attempt: int
@@ -126,6 +131,12 @@ class RunState:
     redactions: dict[str, int] = field(default_factory=dict)
     items: dict[str, list[Item]] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
+    unnumbered: int = 0
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether an event that comes may have been here before without anybody knowing."""
+        return bool(self.unnumbered) and self.seen.forgotten >= 0
 
     def content_deadline_us(self) -> int | None:
         """The earliest deadline of the content held here."""
@@ -158,7 +169,7 @@ def unpack(payload: bytes) -> RunState:
     """The state that `pack` packed."""
     size = int.from_bytes(payload[:4], "big")
     values, seen, items = orjson.loads(_CODEC.decompress(payload[4:], size, asbytes=True))
-    state = RunState(**dict(zip(_PLAIN, values, strict=True)))
+    state = RunState(**dict(zip(_PLAIN, values, strict=False)))  # an older one has fewer
     spans, marks, forgotten, conflicts = seen
     state.seen = Seen(spans, dict.fromkeys(marks), forgotten, conflicts)
     state.items = {row: [_item_of(item) for item in found] for row, found in items.items()}

@@ -1,12 +1,13 @@
 """A run as a list of steps: what happened, when, how long it took, and what was masked in it."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pipeline.records.body import Body
-from pipeline.records.reading import Row, RunView
+from pipeline.records.reading import Row, RunView, is_numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class Step:
 
     `after_s` counts from the attempt's first event; `took_ms` is the time since its request,
     `tokens` what a model's answer counts (in, out), `state` that of an effect or a result,
-    `masks` the changes to its body.
+    `masks` the changes to its body.  Of an event without a number `sequence` is its place among
+    those of the attempt that are here.
     """
 
     attempt: int
@@ -38,7 +40,13 @@ def timeline(view: RunView) -> tuple[Step, ...]:
         started[event["attempt"]] = min(at, event["occurred_at"])
     requests = dict(_requests(view.events))
     effects = _effect_states(view.events)
-    return tuple(_step(event, started, requests, effects) for event in view.events)
+    places = Counter[int]()
+    steps = []
+    for event in view.events:
+        place, places[event["attempt"]] = places[event["attempt"]], places[event["attempt"]] + 1
+        number = event["sequence"] if is_numbered(event) else place
+        steps.append(_step(event, number, started, requests, effects))
+    return tuple(steps)
 
 
 def body_of(event: Row) -> Mapping[str, Any]:
@@ -73,6 +81,7 @@ def _effect_states(events: Iterable[Row]) -> dict[str, str]:
 
 def _step(
     event: Row,
+    number: int,
     started: Mapping[int, datetime],
     requests: Mapping[_Call, datetime],
     effects: Mapping[str, str],
@@ -85,7 +94,7 @@ def _step(
     masks = [each for each in event["redactions"] if each["path"][:1] in ("", "/")]
     return Step(
         attempt=event["attempt"],
-        sequence=event["sequence"],
+        sequence=number,
         event_id=event["event_id"],
         after_s=(event["occurred_at"] - started[event["attempt"]]).total_seconds(),
         kind=event["kind_name"] or event["kind"],

@@ -14,10 +14,10 @@ into one that has ended, so that a hold finds it where it was.
 
 import getpass
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ from pipeline.lake.contents import Flags
 from pipeline.lake.layout import Bucket, new_claim, parse_bucket
 from pipeline.lake.live import Lake, read_lake
 from pipeline.lake.moving import PURPOSE, Goal, Instants, Mover
-from pipeline.lake.parquet import from_parquet
+from pipeline.lake.parquet import from_parquet, with_record_index
 from pipeline.lake.store import Store
 from pipeline.retention.copies import Copier, first_deadline_us, read_copies
 from pipeline.retention.ledger import Failure, Ledger, Receipt
@@ -53,39 +53,64 @@ class Shortening:
     unknown: tuple[str, ...]
 
 
+class _Ends(NamedTuple):
+    """When the events of a partition go, by offset, rising; where a record holds several, each has
+    its id and its run."""
+
+    offsets: Instants
+    ends: Instants
+    event_ids: Sequence[str | None]
+    run_ids: Sequence[str | None]
+
+    def first(self, run_id: str, offset: int, event_id: str | None) -> int:
+        """The first end of the event at an offset; of several the one with this id, or (None) all
+        of the run."""
+        start, stop = np.searchsorted(self.offsets, [offset, offset + 1])
+        found = [
+            int(self.ends[at])
+            for at in range(start, stop)
+            if self.event_ids[at] in (None, event_id)
+            or (event_id is None and self.run_ids[at] == run_id)
+        ]
+        return min(found, default=int(_NEVER))
+
+
 class Deadlines:
     """When events go under a policy: by class, topic, partition and offset."""
 
     def __init__(self, lake: Lake, policy: Policy) -> None:
-        self._known: dict[str, dict[tuple[str, int], tuple[Instants, Instants]]] = {}
+        self._known: dict[str, dict[tuple[str, int], _Ends]] = {}
         gathered: dict[str, list[pa.Table]] = defaultdict(list)
         for file in lake.files["events"]:
             bucket = parse_bucket(file.path)
             if bucket is None or bucket.retention_class not in policy.classes:
                 continue
-            rows = from_parquet(lake.store.get(file.path), _EVENT_COLUMNS)
+            data = lake.store.get(file.path)
+            rows = with_record_index(from_parquet(data, (*_EVENT_COLUMNS, "record_index")))
             deadlines_us = _of_events(rows, policy.classes[bucket.retention_class])
             columns = rows.select(["kafka_topic", "kafka_partition", "kafka_offset"])
-            column = pa.array(deadlines_us)
-            gathered[bucket.retention_class].append(columns.append_column("ends", column))
+            columns = columns.append_column("ends", pa.array(deadlines_us))
+            gathered[bucket.retention_class].append(_with_names(columns, rows, data))
         for name, tables in gathered.items():
             self._known[name] = _by_partition(pa.concat_tables(tables))
 
     def first(
-        self, names: Sequence[str], topic: str, partition: int, offsets: Sequence[int]
+        self,
+        names: Iterable[str],
+        record: Mapping[str, Any],
+        events: Iterable[tuple[int | None, str | None]],
     ) -> int:
-        """The first deadline of the events at some offsets, as far as these classes have them."""
-        wanted, first_us = np.asarray(offsets, np.int64), int(_NEVER)
-        for name in names:
-            known = self._known.get(name, {}).get((topic, partition))
-            if known is None or not len(wanted):
-                continue
-            at = np.searchsorted(known[0], wanted)
-            hits = at < len(known[0])
-            hits[hits] = known[0][at[hits]] == wanted[hits]
-            if hits.any():
-                first_us = min(first_us, int(known[1][at[hits]].min()))
-        return first_us
+        """The first deadline of events of a record (offset and id), as far as these classes have
+        them."""
+        at = record["kafka_topic"], record["kafka_partition"]
+        known = [self._known[name][at] for name in names if at in self._known.get(name, {})]
+        found = [
+            ends.first(record["run_id"], offset, event_id)
+            for offset, event_id in events
+            if offset is not None
+            for ends in known
+        ]
+        return min(found, default=int(_NEVER))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -248,12 +273,11 @@ def _of_records(rows: pa.Table, name: str, kept: RetentionClass, deadlines: Dead
     follows: the run's start, or the earliest there is."""
     found: list[int] = []
     for row in rows.to_pylist():
-        place = row["kafka_topic"], row["kafka_partition"]
         start = (row["identity"] or {}).get("evidence") or {}
-        own = [row["first_offset"], start.get("kafka_offset")]
-        embedded = [each["kafka_offset"] for each in evidences(row) if each["is_embedded"]]
-        first_us = deadlines.first([name], *place, [offset for offset in own if offset is not None])
-        found.append(min(first_us, deadlines.first(deadlines.classes, *place, embedded)))
+        own = [(row["first_offset"], None), (start.get("kafka_offset"), start.get("event_id"))]
+        embedded = [_quoted(each) for each in evidences(row) if each["is_embedded"]]
+        first_us = deadlines.first([name], row, own)
+        found.append(min(first_us, deadlines.first(deadlines.classes, row, embedded)))
     latest_us = _micros(rows, "ingested_at") + kept.lifetime_us
     return _sooner(rows, np.minimum(np.array(found, np.int64), latest_us))
 
@@ -272,13 +296,34 @@ def _is(column: "pa.Array[Any]", word: str) -> Flags:
     return flags
 
 
-def _by_partition(rows: pa.Table) -> dict[tuple[str, int], tuple[Instants, Instants]]:
-    found: dict[tuple[str, int], tuple[Instants, Instants]] = {}
+def _quoted(evidence: Mapping[str, Any]) -> tuple[int, str]:
+    return evidence["kafka_offset"], evidence["event_id"]
+
+
+def _with_names(columns: pa.Table, rows: pa.Table, data: bytes) -> pa.Table:
+    """`columns` with ids and runs of those `rows` that share their record with others; the file's
+    names are read only where there are any."""
+    shared = rows["record_index"].is_valid()
+    for name in ("event_id", "run_id"):
+        values = from_parquet(data, [name])[name] if pc.any(shared).as_py() else None
+        null = pa.scalar(None, pa.string())
+        column = pc.if_else(shared, null if values is None else values, null)
+        columns = columns.append_column(name, column)
+    return columns
+
+
+def _by_partition(rows: pa.Table) -> dict[tuple[str, int], _Ends]:
+    found: dict[tuple[str, int], _Ends] = {}
     pairs = rows.group_by(["kafka_topic", "kafka_partition"]).aggregate([]).to_pylist()
     for pair in pairs:
         topic, partition = pair["kafka_topic"], pair["kafka_partition"]
         mine = rows.filter(
             (pc.field("kafka_topic") == topic) & (pc.field("kafka_partition") == partition)
         ).sort_by("kafka_offset")
-        found[topic, partition] = (mine["kafka_offset"].to_numpy(), mine["ends"].to_numpy())
+        found[topic, partition] = _Ends(
+            mine["kafka_offset"].to_numpy(),
+            mine["ends"].to_numpy(),
+            mine["event_id"].to_pylist(),
+            mine["run_id"].to_pylist(),
+        )
     return found

@@ -13,6 +13,7 @@ from schemas import RunEvent
 from schemas.parquet import DEAD_LETTERS, EVENTS
 
 TIME = "timestamp[us, tz=UTC]"
+MEMBER_COLUMNS = {"record_index": "int32", "record_events": "int32"}
 EVENT_COLUMNS = {
     "event_id": "string",
     "run_id": "string",
@@ -44,6 +45,7 @@ EVENT_COLUMNS = {
     "deadline": TIME,
     "requested_class": "string",
     "retention_from": "string",
+    **MEMBER_COLUMNS,
 }
 DEAD_LETTER_COLUMNS = {
     "kafka_topic": "string",
@@ -59,6 +61,7 @@ DEAD_LETTER_COLUMNS = {
     "key_id": "string",
     "ingested_at": TIME,
     "deadline": TIME,
+    **MEMBER_COLUMNS,
 }
 TABLES = [
     pytest.param(EVENTS, EVENT_COLUMNS, id="events"),

@@ -83,7 +83,7 @@ class Ingested:
         builder = SliceBuilder(0, NOW_US, 0.0, Memories(KeyRing.generate(), {}))
         changed, at = Changed(self.masker, self.results), Coordinates("t", 0)
         for offset in sorted(self.results):
-            builder.take(Message(offset, NOW_US, b"", b"123456789"), changed, at)
+            builder.take([Message(offset, NOW_US, b"", b"123456789")], changed, at)
         builder.skip_to(10, "not-delivered")
         masked = builder.finish("topic-id", changed, at)
         committer = SliceCommitter(store, new_claim(), lambda: NOW_US)

@@ -197,7 +197,12 @@ class CommitProtocol(RuleBasedStateMachine):
         """The log is whole and accounts for every offset that it covers, exactly once."""
         trail = read_trail(self.store, "runs", 0)
         stored: Offsets = np.array(live, np.int64)
-        report = account(trail, stored, swept_rows(read_rewrites(self.store)), trail.findings)
+        report = account(
+            trail,
+            np.stack([stored, np.zeros_like(stored)]),
+            swept_rows(read_rewrites(self.store)),
+            trail.findings,
+        )
         assert trail.findings == []
         assert report.end - report.start == (
             report.stored + report.refused + report.expired + report.removed + report.in_gaps

@@ -100,7 +100,7 @@ def store(tmp_path: Path, masker: Masker, topic: dict[int, Message]) -> Store:
     for start in (0, 10, 20):
         builder = SliceBuilder(start, NOW_US, 0.0, _no_memories(masker))
         for offset in range(start, start + 10):
-            builder.take(topic[offset], masker, AT)
+            builder.take([topic[offset]], masker, AT)
         written = committer.write(builder.finish("topic-id", masker, AT))
         assert written is not None
         committer.commit(written)

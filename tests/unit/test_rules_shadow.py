@@ -49,7 +49,7 @@ def masked(*bodies: Any) -> MaskedSlice:
             kind="message",
             body=json.dumps(body),
         )
-        builder.take(Message(offset, NOW_US, b"run-1", encode(event)), masker, at)
+        builder.take([Message(offset, NOW_US, b"run-1", encode(event))], masker, at)
     return builder.finish("id", masker, at)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.lake.entries import Commit, FileEntry
-from pipeline.lake.proof.files import Offsets
+from pipeline.lake.proof.files import Offsets, Places
 from pipeline.lake.proof.findings import Finding, PartitionReport
 from pipeline.lake.proof.trail import Trail
 from pipeline.slices import Gap
@@ -14,7 +14,8 @@ from pipeline.slices import Gap
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Offsets `[start, end)` with what the log says about them.
+    """Offsets `[start, end)` with what the log says about them; each is accounted for once, and so
+    are the `further` events of records that hold several.
 
     `removed` counts what was gone before a checkpoint, which names no gaps either.
     """
@@ -26,8 +27,14 @@ class Stretch:
     refused: int
     expired: int
     gap_offsets: int
+    further: int
     files: tuple[FileEntry, ...]
     gaps: tuple[Gap, ...] = ()
+
+    @property
+    def due(self) -> int:
+        """How much there is to account for."""
+        return self.end - self.start + self.further
 
     @property
     def not_stored(self) -> int:
@@ -35,15 +42,14 @@ class Stretch:
 
 
 def account(
-    trail: Trail, stored: Offsets, swept: Mapping[str, int], findings: list[Finding]
+    trail: Trail, stored: Places, swept: Mapping[str, int], findings: list[Finding]
 ) -> PartitionReport:
-    """Compares the log of a partition with the offsets found in its live files.
+    """Compares the log of a partition with the places found in its live files.
 
     `swept` counts the rows of each slice's file that rewrites removed for good.
     """
     stretches = list(_stretches(trail))
-    stored = np.sort(stored)
-    _check_twice(trail, stored, findings)
+    stored = _once(trail, stored, findings)
     for stretch in stretches:
         _check_stretch(trail, stretch, stored, swept, findings)
     return PartitionReport(
@@ -70,6 +76,7 @@ def _stretches(trail: Trail) -> Iterable[Stretch]:
             cut.refused,
             cut.expired,
             cut.gap_offsets,
+            cut.further,
             cut.files,
         )
     yield from (_stretch_of(commit) for commit in trail.commits)
@@ -83,7 +90,8 @@ def _stretch_of(commit: Commit) -> Stretch:
         0,
         commit.counts.get("refused", 0),
         commit.expired,
-        sum(gap.end - gap.start for gap in commit.gaps),
+        commit.gap_offsets,
+        commit.further,
         commit.files,
         commit.gaps,
     )
@@ -93,10 +101,15 @@ def _swept(stretch: Stretch, swept: Mapping[str, int]) -> int:
     return sum(swept.get(file.path, 0) for file in stretch.files if file.table != "runs")
 
 
-def _check_twice(trail: Trail, stored: Offsets, findings: list[Finding]) -> None:
-    repeats = np.flatnonzero(np.diff(stored) == 0)
-    if len(repeats):
-        findings.append(_finding(trail, "offset-twice", int(stored[repeats[0]]), len(repeats)))
+def _once(trail: Trail, stored: Places, findings: list[Finding]) -> Offsets:
+    """The offset of each row, sorted, those at one place once."""
+    stored = stored[:, np.lexsort(stored[::-1])]  # the last key is the first to sort by
+    is_new = np.append(True, np.diff(stored).any(axis=0))[: stored.shape[1]]
+    if not is_new.all():
+        twice = stored[0][~is_new]
+        findings.append(_finding(trail, "offset-twice", int(twice[0]), len(twice)))
+    once: Offsets = stored[0][is_new]
+    return once
 
 
 def _check_stretch(
@@ -107,15 +120,15 @@ def _check_stretch(
     findings: list[Finding],
 ) -> None:
     first, last = np.searchsorted(stored, [stretch.start, stretch.end])
-    inside = np.unique(stored[first:last])
+    inside = stored[first:last]
     for gap in stretch.gaps:
         in_gap = inside[(inside >= gap.start) & (inside < gap.end)]
         if len(in_gap):
             findings.append(_finding(trail, "offset-in-gap", int(in_gap[0]), len(in_gap)))
     said = stretch.rows + stretch.not_stored
     missing = stretch.rows - _swept(stretch, swept) - len(inside)
-    if said != stretch.end - stretch.start or missing:
-        count = abs(missing) or abs(stretch.end - stretch.start - said)
+    if said != stretch.due or missing:
+        count = abs(missing) or abs(stretch.due - said)
         offset = _first_absent(stretch, inside)
         findings.append(_finding(trail, "offset-unaccounted", offset, count))
 

@@ -14,7 +14,7 @@ from pipeline.deadletters import CODES
 from pipeline.errors import LakeError
 from pipeline.lake import layout
 from pipeline.lake.entries import FileEntry
-from pipeline.lake.parquet import from_parquet, sealed_under
+from pipeline.lake.parquet import from_parquet, sealed_under, with_record_index
 from pipeline.lake.proof.findings import Finding
 from pipeline.lake.proof.leaks import LeakCheck
 from pipeline.lake.sealing import CONTENT, has_keys
@@ -27,6 +27,9 @@ DAY_US = 86_400_000_000
 BATCH_ROWS = 1_000
 
 Offsets = NDArray[np.int64]
+Places = NDArray[np.int64]
+"""Two rows: offsets, and which of the events of its record each is (0 where it is the record)."""
+
 Flags = NDArray[np.bool_]
 
 
@@ -57,11 +60,11 @@ class FileTask:
 
 @dataclass(slots=True)
 class FileResult:
-    """The offsets found in a file, by topic and partition, and what was wrong with it."""
+    """The places found in a file, by topic and partition, and what was wrong with it."""
 
     path: str
     rows: int = 0
-    offsets: dict[tuple[str, int], Offsets] = field(default_factory=dict)
+    places: dict[tuple[str, int], Places] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -122,7 +125,7 @@ def _check_rows(result: FileResult, task: FileTask, rows: pa.Table) -> None:
     topics, partitions = (rows[name].to_numpy() for name in ("kafka_topic", "kafka_partition"))
     for topic, partition in sorted(set(zip(topics, partitions, strict=True))) if is_read else ():
         mine = (topics == topic) & (partitions == partition)
-        result.offsets[topic, int(partition)] = np.sort(offsets[mine])
+        result.places[topic, int(partition)] = np.stack([offsets[mine], _indices(rows)[mine]])
     if (origin := task.origin) is not None:
         home = (offsets < origin.end) & _are_at_home(rows, origin)
         home &= (offsets >= origin.start) | (not is_read)
@@ -131,6 +134,12 @@ def _check_rows(result: FileResult, task: FileTask, rows: pa.Table) -> None:
     if task.entry.table == "dead_letters":
         known: Flags = pc.is_in(rows["code"], pa.array(list(CODES))).to_numpy()
         _check_each(result, task, "code-unknown", offsets, known)
+
+
+def _indices(rows: pa.Table) -> Offsets:
+    """Which of the events of its record each row is."""
+    column = with_record_index(rows)["record_index"].cast(pa.int64())
+    return column.fill_null(pa.scalar(0, pa.int64())).to_numpy()
 
 
 def _check_each(

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from pipeline.errors import LogError, ReceiptChanged, UsageError
 from pipeline.lake import layout
-from pipeline.lake.entries import FORMAT, Rewrite, canonical, digest
+from pipeline.lake.entries import PLAIN, Rewrite, canonical, digest
 from pipeline.lake.history import read_cuts
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.proof.findings import Finding, Head, Report, Standing
@@ -45,7 +45,7 @@ class Receipt:
     files_digest: str
     rewrites_digest: str
     standing: Standing
-    format: int = FORMAT
+    format: int = PLAIN
 
 
 _ADAPTER: Final = TypeAdapter(Receipt)
@@ -81,7 +81,7 @@ def read_signed(document: bytes, keys: KeyRing) -> Receipt:
         del body["signature"]
         key_id = body["key_id"]
         if key_id in keys.keys and hmac.compare_digest(_sign(body, keys), document):
-            if body["format"] > FORMAT:
+            if body["format"] > PLAIN:
                 raise LogError(
                     "the receipt is of a newer version", code="newer-format", hint="upgrade"
                 )

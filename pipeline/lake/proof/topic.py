@@ -3,12 +3,13 @@
 Raw values are held in memory one batch at a time and go nowhere.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Message as KafkaMessage
 from duckdb import DuckDBPyConnection
 
 from pipeline.errors import LogError
@@ -16,7 +17,6 @@ from pipeline.kafka import (
     broker_error,
     client_config,
     describe_topic,
-    schema_header,
     watermarks,
 )
 from pipeline.lake.history import History
@@ -25,11 +25,15 @@ from pipeline.lake.proof.compare import differs
 from pipeline.lake.proof.findings import Finding
 from pipeline.lake.query import connect
 from pipeline.lake.schemas import topic_decoder
-from pipeline.slices import FROM_FILE, Gap
+from pipeline.slices import FROM_FILE, Gap, Message
+from pipeline.unpacking import ENCODINGS, raw_message, unpacked_as_any
 from schemas import DecodeError, Decoder
 
 BATCH_RECORDS = 2_000
 POLL_S = 1.0
+
+Place = tuple[int, int]
+"""An offset, and which of the events of its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def _compare_partition(
             return
 
 
-def _is_at_end(batch: list[Message], topic: str) -> bool:
+def _is_at_end(batch: list[KafkaMessage], topic: str) -> bool:
     for message in batch:
         if (error := message.error()) is not None:
             if error.code() != KafkaError._PARTITION_EOF:
@@ -121,57 +125,72 @@ def _is_at_end(batch: list[Message], topic: str) -> bool:
 
 
 def _compare_batch(
-    history: History, records: list[Message], session: DuckDBPyConnection, decoder: Decoder
+    history: History, records: list[KafkaMessage], session: DuckDBPyConnection, decoder: Decoder
 ) -> Compared:
     first, last = _offset(records[0]), _offset(records[-1])
     events = _rows(session, "stored_events", history, first, last)
     dead = _rows(session, "dead_letters", history, first, last)
     gaps = [gap for commit in history.commits for gap in commit.gaps if gap.end > first]
+    several = {at for rows in (events, dead) for (at, _), row in rows.items() if _is_member(row)}
     findings = []
     for record in records:
-        offset = _offset(record)
-        detail = _difference(record, events.get(offset), dead.get(offset), gaps, decoder)
-        if detail is not None:
-            place = history.topic, history.partition, offset
-            findings.append(Finding(*place, "topic-differs", detail=detail))
+        place = history.topic, history.partition, _offset(record)
+        for message in _messages(history, record, has_several=_offset(record) in several):
+            at = message.offset, message.member.index if message.member else 0
+            detail = _difference(message, events.get(at), dead.get(at), gaps, decoder)
+            if detail is not None:
+                findings.append(Finding(*place, "topic-differs", detail=detail))
     return Compared(len(records), tuple(findings))
 
 
+def _is_member(row: Mapping[str, Any]) -> bool:
+    return row["record_index"] is not None
+
+
+def _messages(history: History, record: KafkaMessage, *, has_several: bool) -> Sequence[Message]:
+    """What a record came to; `has_several`: rows say that it holds several events."""
+    raw = raw_message(record)
+    if not has_several:
+        return (raw,)
+    # A retry may have read it otherwise than the slice.
+    encodings = (*history.encodings_at(raw.offset), *ENCODINGS)
+    return unpacked_as_any(raw, encodings, history.topic, history.partition)
+
+
 def _difference(
-    record: Message,
+    message: Message,
     event: Mapping[str, Any] | None,
     dead: Mapping[str, Any] | None,
     gaps: list[Gap],
     decoder: Decoder,
 ) -> str | None:
-    """What is wrong about one record, in the name of a column; None if nothing is."""
-    value = record.value()
-    data = value.encode() if isinstance(value, str) else value
+    """What is wrong about one message, in the name of a column; None if nothing is."""
     if event is not None:
         try:
-            return differs(event, decoder.decode(data, schema_header(record.headers() or ())))
+            return differs(event, decoder.decode(message.value, message.schema_header))
         except DecodeError as error:
             return f"the record is no event ({error.code})"
     if dead is not None:
-        return None if dead["length_bytes"] == len(data or b"") else "length_bytes"
-    if any(gap.start <= _offset(record) < gap.end for gap in gaps):
+        return None if dead["length_bytes"] == len(message.record) else "length_bytes"
+    if any(gap.start <= message.offset < gap.end for gap in gaps):
         return "declared a gap"
     return None  # refused as expired, or removed since
 
 
 def _rows(
     session: DuckDBPyConnection, table: str, history: History, first: int, last: int
-) -> dict[int, Mapping[str, Any]]:
+) -> dict[Place, Mapping[str, Any]]:
     sql = (
         f"SELECT * FROM {table} WHERE kafka_topic = $1 AND kafka_partition = $2 "
         "AND kafka_offset BETWEEN $3 AND $4"
     )
     found = session.sql(sql, params=[history.topic, history.partition, first, last])
     assert found is not None
-    return {row["kafka_offset"]: row for row in found.to_arrow_table().to_pylist()}
+    rows = found.to_arrow_table().to_pylist()
+    return {(row["kafka_offset"], row["record_index"] or 0): row for row in rows}
 
 
-def _offset(message: Message) -> int:
+def _offset(message: KafkaMessage) -> int:
     offset = message.offset()
     assert offset is not None
     return offset

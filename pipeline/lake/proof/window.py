@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipeline.lake.entries import Commit, Rewrite
-from pipeline.lake.proof.files import Offsets
+from pipeline.lake.proof.files import Places
 from pipeline.lake.proof.trail import Trail
 
 
@@ -52,12 +52,12 @@ def paths_of(trails: Iterable[Trail], rewrites: Iterable[Rewrite]) -> frozenset[
     return frozenset(paths)
 
 
-def offsets_of(trail: Trail, stored: Offsets) -> Offsets:
-    """Those of the `stored` offsets that the commits and the checkpoint of `trail` speak of."""
+def places_of(trail: Trail, stored: Places) -> Places:
+    """Those of the `stored` places that the commits and the checkpoint of `trail` speak of."""
     spoken = [(commit.start, commit.end) for commit in trail.commits]
     if trail.checkpoint is not None:
         spoken.append((trail.checkpoint.start, trail.checkpoint.end))
-    inside = np.zeros(len(stored), np.bool_)
+    inside = np.zeros(stored.shape[1], np.bool_)
     for start, end in spoken:
-        inside |= (stored >= start) & (stored < end)
-    return stored[inside]
+        inside |= (stored[0] >= start) & (stored[0] < end)
+    return stored[:, inside]

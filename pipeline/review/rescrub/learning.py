@@ -30,8 +30,9 @@ from schemas import DecodeError
 KEPT: Final = f"{TMP}/rescrub"
 
 
-Shown = dict[int, tuple[str, str]]
-"""Events in which a field was masked, by offset: the run, and when their bucket expires."""
+Shown = dict[tuple[int, int], tuple[str, str]]
+"""Events in which a field was masked, by offset and number in their record: the run, and when their
+bucket expires."""
 
 
 class Lessons:
@@ -79,8 +80,11 @@ class Lessons:
         """
         for at, events in sorted(shown.items()):
             decoder = topic_decoder(store, at[0])
-            for message in read_again(*at, sorted(events)):
-                run_id, expires = events[message.offset]
+            for message in read_again(*at, sorted({offset for offset, _ in events})):
+                number = message.member.index if message.member else 0
+                if (message.offset, number) not in events:
+                    continue
+                run_id, expires = events[message.offset, number]
                 memory = RunMemory()
                 with suppress(DecodeError, Unexaminable):
                     event = decoder.decode(message.value, message.schema_header)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.store import Store
 from pipeline.overdue import commit_state
-from pipeline.records.state import RunState, pack, unpack
-from pipeline.review.rescrub.quoted import Attempt, Place, Quotations
+from pipeline.records.state import Item, RunState, pack, unpack
+from pipeline.review.rescrub.quoted import Attempt, Place, Quotations, places_of
 from pipeline.state.chain import read_chain
 from pipeline.state.document import Entry
 from pipeline.state.open_runs import OpenRuns
@@ -18,7 +18,12 @@ def quoted_by_open_runs(
     """The places of events that open runs quote, and the attempts that have events twice."""
     open_runs = _read(store, topic, partition)
     states = [unpack(entry.payload or b"") for entry in open_runs.oldest()]
-    places = {(topic, partition, offset) for state in states for offset in _offsets(state)}
+    places = {
+        place
+        for state in states
+        for item in _items(state)
+        for place in places_of(topic, partition, item.offset, item.event_id)
+    }
     return places, {(state.run_id, state.attempt) for state in states if state.doubled}
 
 
@@ -64,8 +69,8 @@ def _read(store: Store, topic: str, partition: int) -> OpenRuns:
     return OpenRuns(read_chain(store, topic, partition, digest))
 
 
-def _offsets(state: RunState) -> Iterator[int]:
+def _items(state: RunState) -> Iterator[Item]:
     for item in (item for items in state.items.values() for item in items):
-        yield item.offset
+        yield item
         if item.completed is not None:
-            yield item.completed.offset
+            yield item.completed

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pipeline.lake.contents import Flags
+from pipeline.lake.parquet import with_record_index
 from pipeline.lake.proof.leaks import SAID
 from pipeline.records.body import Body
 from pipeline.records.capture import text_digest
@@ -25,16 +26,21 @@ from pipeline.review.rescrub.scrubbing import Row, Scrubber
 from redactors import Unexaminable
 from schemas.parquet import evidences
 
-Place = tuple[str, int, int]
-"""(topic, partition, offset)"""
+Place = tuple[str, int, int, str]
+"""(topic, partition, offset, event id; "" where the record at the offset is the event)"""
 
 Attempt = tuple[str, int]
 """(run id, attempt)"""
 
 _COLUMNS: Final = (
     "run_id", "attempt", "event_id", "kind", "name", "kafka_topic", "kafka_partition",
-    "kafka_offset", "body",
+    "kafka_offset", "record_index", "body",
 )  # fmt: skip
+
+
+def places_of(topic: str, partition: int, offset: int, event_id: str) -> tuple[Place, Place]:
+    """Where an event may be that is known by its offset and its id."""
+    return (topic, partition, offset, ""), (topic, partition, offset, event_id)
 
 
 @dataclass(slots=True)
@@ -56,20 +62,29 @@ class Facts:
     def take(self, rows: pa.Table) -> None:
         """Takes note of rows of `events`."""
         made = redactions_by_row(rows["redactions"].combine_chunks())
+        rows = with_record_index(rows)
         columns = [rows[name].to_pylist() for name in _COLUMNS]
         for index, row in enumerate(zip(*columns, strict=True)):
-            run_id, attempt, event_id, kind, name, *place, body = row
+            run_id, attempt, event_id, kind, name, *at, record_index, body = row
+            place = (*at, "" if record_index is None else event_id)
             key = run_id, attempt
             self.events[key] += 1
             here = made.get(index, ())
             changes = sum(path.startswith("/") or not path for _, path in here)
-            if tuple(place) in self.wanted:
-                self.said[tuple(place)] = text_digest(body), changes
+            if place in self.wanted:
+                self.said[place] = text_digest(body), changes
             if here and self._is_first(key, event_id):
                 self.rules[key].update(rule for rule, _ in here)
                 if kind.startswith("model."):
                     asked = Body(body).text("requested_model") or name
                     self.models[key, asked] += changes
+
+    def said_at(
+        self, topic: str, partition: int, offset: int, event_id: str, otherwise: tuple[str, int]
+    ) -> tuple[str, int]:
+        """Digest and changes of the event with this id at an offset, if it is there."""
+        places = places_of(topic, partition, offset, event_id)
+        return next((self.said[place] for place in places if place in self.said), otherwise)
 
     def _is_first(self, key: Attempt, event_id: str) -> bool:
         """Whether an event that may be stored twice was not counted yet."""
@@ -150,9 +165,10 @@ class Quotations:
         new["redactions"] = [{"rule": rule, "count": rules[rule]} for rule in sorted(rules)]
 
     def _update(self, evidence: Row, row: Row) -> None:
-        place = row["kafka_topic"], row["kafka_partition"], evidence["kafka_offset"]
-        if place in self._facts.said:
-            evidence["digest"], evidence["redactions"] = self._facts.said[place]
+        at = row["kafka_topic"], row["kafka_partition"], evidence["kafka_offset"]
+        evidence["digest"], evidence["redactions"] = self._facts.said_at(
+            *at, evidence["event_id"], (evidence["digest"], evidence["redactions"])
+        )
 
     def state(self, state: RunState, topic: str, partition: int) -> bool:
         """Masks the state of an open run again, in place; whether that changed anything."""
@@ -164,8 +180,8 @@ class Quotations:
                     item.content = self.part(item.content, state.run_id)
                 except Unexaminable:
                     self._scrubber.counts.unexaminable += 1
-                place, changes = (topic, partition, item.offset), item.redactions
-                item.digest, item.redactions = facts.said.get(place, (item.digest, changes))
+                at, changes = (topic, partition, item.offset, item.event_id), item.redactions
+                item.digest, item.redactions = facts.said_at(*at, (item.digest, changes))
                 if row == "models" and item.content:
                     known = facts.models[key, item.content["requested_model"]]
                     item.redactions = known if is_whole else max(known, changes)

@@ -14,7 +14,7 @@ from pipeline.lake.documents import load_ruleset_document, stored_rulesets
 from pipeline.lake.entries import FileEntry
 from pipeline.lake.layout import Bucket, parse_bucket
 from pipeline.lake.live import read_lake
-from pipeline.lake.parquet import from_parquet
+from pipeline.lake.parquet import from_parquet, with_record_index
 from pipeline.lake.query import query
 from pipeline.lake.sealing import has_keys
 from pipeline.lake.store import Store
@@ -23,7 +23,7 @@ from pipeline.retrying import ReadAgain
 from pipeline.review.declarations import declarations
 from pipeline.review.rescrub.learning import Lessons, Shown
 from pipeline.review.rescrub.open_state import changed_entries, quoted_by_open_runs
-from pipeline.review.rescrub.quoted import Attempt, Facts, Place, Quotations
+from pipeline.review.rescrub.quoted import Attempt, Facts, Place, Quotations, places_of
 from pipeline.review.rescrub.scrubbing import Counts, Scrubber
 from pipeline.slices import Table
 from redactors import KeyRing, Redactor, Ruleset, parse_document
@@ -148,7 +148,8 @@ class Work:
         for _, rows in self.readable("runs"):
             for row in rows.to_pylist():
                 at = row["kafka_topic"], row["kafka_partition"]
-                places |= {(*at, found["kafka_offset"]) for found in evidences(row)}
+                for found in evidences(row):
+                    places.update(places_of(*at, found["kafka_offset"], found["event_id"]))
                 if row["doubled"]:
                     repeated.add((row["run_id"], row["attempt"]))
         for at in self.partitions():
@@ -200,8 +201,8 @@ class Work:
         for bucket, rows in self.readable("events"):
             self._check_keys(rows)
             lessons.take_events(rows, bucket)
-            for *at, offset, run_id in self._showing(rows) if read_again else ():
-                shown[tuple(at)][offset] = run_id, bucket.expires
+            for *at, offset, number, run_id in self._showing(rows) if read_again else ():
+                shown[tuple(at)][offset, number or 0] = run_id, bucket.expires
         if read_again is not None:
             lessons.take_topic(self.store, shown, read_again)
         lessons.take_kept(self.store, self._keys)
@@ -209,10 +210,10 @@ class Work:
         return lessons
 
     def _showing(self, rows: pa.Table) -> Iterator[Sequence[Any]]:
-        """(topic, partition, offset, run) of the events of which a field was masked by a rule whose
-        values are remembered."""
-        columns = ("kafka_topic", "kafka_partition", "kafka_offset", "run_id")
-        made = declarations(rows, *columns)
+        """(topic, partition, offset, number in its record, run) of the events of which a field was
+        masked by a rule whose values are remembered."""
+        columns = ("kafka_topic", "kafka_partition", "kafka_offset", "record_index", "run_id")
+        made = declarations(with_record_index(rows), *columns)
         shows = pc.is_in(made["rule"], pa.array(sorted(self._propagating), pa.string()))
         found = made.filter(shows).select(columns)
         yield from zip(*(column.to_pylist() for column in found.columns), strict=True)
