@@ -28,14 +28,17 @@ from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter
 from pipeline.lake.verify import Checks, verify
 from pipeline.masking import Coordinates, Masker
+from pipeline.records.capture import text_digest
 from pipeline.records.fold import begin, fold
 from pipeline.records.state import MARKS_MAX, pack, unpack
-from pipeline.retention.policy import load_policy
+from pipeline.retention.policy import Policy, load_policy
+from pipeline.retention.shorten import Shortener
 from pipeline.retrying import Retrier
+from pipeline.review.rescrub.run import Rescrubber
 from pipeline.slices import FURTHER, LOST, Gap, MaskedSlice, Message
 from pipeline.state.memories import Memories
 from pipeline.unpacking import unpacked
-from redactors import KeyRing, Redactor, load_ruleset, ruleset_document
+from redactors import KeyRing, Redactor, load_ruleset, ruleset_digest, ruleset_document
 
 NOW_US = 1_790_000_000_000_000
 HOUR_US = 3_600_000_000
@@ -186,15 +189,25 @@ def test_an_older_version_is_told_that_it_would_misunderstand(store: Store, mask
         decode(Commit, newer)
 
 
-def test_a_record_that_was_sent_again_is_shown_once(store: Store, masker: Masker) -> None:
-    values = records()
-    ingest(store, masker, [values[0], *values, values[1]], [2, 8])
+def test_what_was_sent_again_is_shown_once(store: Store, masker: Masker) -> None:
+    """Also where it comes again with others."""
+    values, root = records(), f"{RECORDS * SPANS - 1:016x}"
+    mixed = request(span(0, root), span(1, root), span(0, root), span(90, root))
+    ingest(store, masker, [values[0], *values, mixed], [2, 8])
     once = NAMES.replace("stored_events", "events")
-    assert len(rows(store, NAMES)) == len(EVERY) + 2 * SPANS
-    assert rows(store, once) == EVERY
+    assert len(rows(store, NAMES)) == len(EVERY) + SPANS + 4
+    assert rows(store, once) == [*EVERY, ("step-90",)]
+    assert rows(store, "SELECT doubled FROM runs ORDER BY version DESC LIMIT 1") == [(SPANS + 3,)]
     assert cut_all(store)
-    assert rows(store, once) == EVERY
+    assert rows(store, once) == [*EVERY, ("step-90",)]
     assert found(store) == []
+
+
+def test_what_comes_twice_in_one_record_is_shown_once(store: Store, masker: Masker) -> None:
+    ingest(store, masker, [request(span(0, "f" * 16), span(1, "f" * 16), span(0, "f" * 16))], [1])
+    once = NAMES.replace("stored_events", "events")
+    assert rows(store, NAMES) == [("step-0",), ("step-0",), ("step-1",)]
+    assert rows(store, once) == [("step-0",), ("step-1",)]
 
 
 def test_of_more_events_than_are_remembered_none_is_shown_twice() -> None:
@@ -237,7 +250,7 @@ def retry(store: Store, masker: Masker) -> Callable[..., Retrier]:
                 yield from unpacked(raw(offset, values[offset]), encoding, topic, partition)
 
         memories = Memories(KeyRing.generate(), {})
-        return Retrier(store, masker, lambda *at: memories, again, NOW_US + HOUR_US)
+        return Retrier(store, lambda topic: masker, lambda *at: memories, again, NOW_US + HOUR_US)
 
     return make
 
@@ -346,3 +359,47 @@ def test_a_record_of_which_a_part_was_published_is_recovered_and_the_rest_declar
     assert recovered.gaps == ()
     assert redone.header.gaps == (Gap(0, 1, "lost-before-redo"),)
     assert recovered.counts["messages"] == 2
+
+
+def two_runs(age_us: int = 0) -> bytes:
+    """Two traces in one record, each of a resource of its own, the second so much older."""
+    old_ns = str((NOW_US - age_us) * 1_000)
+    older = span(8, traceId="cd" * 16, startTimeUnixNano=old_ns, endTimeUnixNano=old_ns)
+
+    def of(host: str, given: dict[str, Any]) -> dict[str, Any]:
+        note = {"key": "host.note", "value": {"stringValue": f"a zebra on {host}"}}
+        return {"resource": {"attributes": [note]}, "scopeSpans": [{"spans": [given]}]}
+
+    return json.dumps({"resourceSpans": [of("one", span(0)), of("two", older)]}).encode()
+
+
+def test_a_record_of_a_run_goes_with_its_own_events_not_with_their_neighbours(
+    store: Store, masker: Masker
+) -> None:
+    day_us = 24 * HOUR_US
+    ingest(store, masker, [two_runs(20 * day_us)], [1])
+    classes = {"default": {"lifetime": "25d", "bucket": "day"}}
+    wanted = Policy.model_validate({"default": "default", "classes": classes})
+    Shortener(store, new_claim(), "tester", lambda: NOW_US, wanted).shorten("sooner")
+    ends = rows(store, "SELECT run_id, epoch_us(deadline) FROM runs ORDER BY run_id")
+    assert ends == [("ab" * 16, NOW_US + 25 * day_us), ("cd" * 16, NOW_US + 5 * day_us)]
+    assert found(store) == []
+
+
+def test_after_a_rescrub_each_quotation_is_of_its_own_event(store: Store, tmp_path: Path) -> None:
+    keys = KeyRing.generate()
+    old = load_ruleset()
+    store_ruleset(store, ruleset_digest(old), ruleset_document(old))
+    ingest(store, Masker(Redactor(old, keys), load_policy()), [two_runs()], [1])
+    (tmp_path / "rules.yaml").write_text(DENSE.replace("'q'", "'zebra'"))
+    new = load_ruleset(tmp_path / "rules.yaml")
+    clock = iter(range(NOW_US, NOW_US + 1_000))
+    Rescrubber(store, new_claim(), "tester", lambda: next(clock), new, keys).rescrub("stricter")
+    said = dict(rows(store, "SELECT event_id, body FROM events"))
+    runs = "SELECT environment.evidence.event_id, environment.evidence.digest FROM runs"
+    quoted = rows(store, runs)
+    assert len(quoted) == len({event_id for event_id, _ in quoted}) == 2
+    for event_id, quoted_digest in quoted:
+        assert "zebra" not in said[event_id]
+        assert quoted_digest == text_digest(said[event_id])
+    assert found(store) == []
