@@ -18,7 +18,7 @@ FROM_FILE: Final = "file:"
 FURTHER: Final = "further"
 """Under this name a slice counts the events of records beyond the first of each."""
 
-LOST: Final = "lost"
+UNRECOVERED: Final = "unrecovered"
 """Under this name a slice counts events of records of which others were recovered and these not."""
 
 
@@ -89,7 +89,7 @@ class SliceHeader:
     clock reading (epoch microseconds) that every row of the slice shares; `ruleset` and `policy`
     are digests of documents kept in the lake's log; `encoding` says how records were read ("": each
     is an event).  `counts` has messages, events, dead_letters, refused and bytes, and where records
-    hold several events `FURTHER` and perhaps `LOST`; `redactions` counts by rule id,
+    hold several events `FURTHER` and perhaps `UNRECOVERED`; `redactions` counts by rule id,
     `dead_letter_codes` by code; `shadow` has what rules in shadow would have done, by rule id.
     """
 

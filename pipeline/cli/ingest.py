@@ -126,8 +126,7 @@ def ingest(
     everything that stands in the topic is stored. It goes on where the lake's log ends. Rules that
     change meanwhile are taken up without a restart; of bad ones it says so, and goes on as before.
 
-    A record is an event, or with --format otlp-json or otlp-proto what a Collector exports. --from
-    reads files as `emit` does, and of one that was read before what has come to it since.
+    A record is an event, or with --format otlp-proto an export of OTLP. --from reads files instead.
     """
     from pipeline.config import IngestConfig, SliceLimits, parse_instance
     from pipeline.metrics.monitor import Outlets

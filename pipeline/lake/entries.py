@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.errors import LogError
-from pipeline.slices import FURTHER, LOST, Gap, Shadowed, SliceHeader, Table
+from pipeline.slices import FURTHER, UNRECOVERED, Gap, Shadowed, SliceHeader, Table
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -107,7 +107,7 @@ class Commit:
     @property
     def gap_offsets(self) -> int:
         """What is in gaps: whole records, and single events of recovered ones."""
-        return sum(gap.end - gap.start for gap in self.gaps) + self.counts.get(LOST, 0)
+        return sum(gap.end - gap.start for gap in self.gaps) + self.counts.get(UNRECOVERED, 0)
 
 
 @dataclass(frozen=True, slots=True)

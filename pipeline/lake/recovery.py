@@ -12,9 +12,9 @@ from pipeline.errors import LogError
 from pipeline.lake import layout
 from pipeline.lake.parquet import from_parquet, join_rows
 from pipeline.lake.store import VERIFY_HINT, Store
-from pipeline.slices import FURTHER, LOST, Gap, MaskedSlice, Part, SliceHeader
+from pipeline.slices import FURTHER, UNRECOVERED, Gap, MaskedSlice, Part, SliceHeader
 
-_GONE: Final = "lost-before-redo"
+LOST: Final = "lost-before-redo"
 
 
 def with_recovered_rows(store: Store, masked: MaskedSlice, number: int) -> MaskedSlice:
@@ -25,7 +25,7 @@ def with_recovered_rows(store: Store, masked: MaskedSlice, number: int) -> Maske
     lost = {
         offset
         for gap in masked.header.gaps
-        if gap.reason == _GONE
+        if gap.reason == LOST
         for offset in range(gap.start, gap.end)
     }
     if not lost:
@@ -85,7 +85,7 @@ def _recount(header: SliceHeader, recovered: list[Part]) -> SliceHeader:
             codes.update([row["code"]] if "code" in row else [])
     counts["messages"] += len(found)
     # Of a record the files of some buckets may have been published, and those of others not.
-    beyond = {FURTHER: held.total() - len(held), LOST: held.total() - found.total()}
+    beyond = {FURTHER: held.total() - len(held), UNRECOVERED: held.total() - found.total()}
     counts.update({name: count for name, count in beyond.items() if count})
     gaps = tuple(rest for gap in header.gaps for rest in _without(gap, set(found)))
     return replace(
@@ -99,7 +99,7 @@ def _recount(header: SliceHeader, recovered: list[Part]) -> SliceHeader:
 
 def _without(gap: Gap, offsets: set[int]) -> Iterator[Gap]:
     """What is left of a gap after some offsets were found."""
-    if gap.reason != _GONE:
+    if gap.reason != LOST:
         yield gap
         return
     left = [offset for offset in range(gap.start, gap.end) if offset not in offsets]

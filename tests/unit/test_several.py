@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-import pyarrow as pa
 import pytest
 
 from pipeline import faultpoints
@@ -29,13 +27,11 @@ from pipeline.lake.sweeping import Rewriter
 from pipeline.lake.verify import Checks, verify
 from pipeline.masking import Coordinates, Masker
 from pipeline.records.capture import text_digest
-from pipeline.records.fold import begin, fold
-from pipeline.records.state import MARKS_MAX, pack, unpack
 from pipeline.retention.policy import Policy, load_policy
 from pipeline.retention.shorten import Shortener
 from pipeline.retrying import Retrier
 from pipeline.review.rescrub.run import Rescrubber
-from pipeline.slices import FURTHER, LOST, Gap, MaskedSlice, Message
+from pipeline.slices import FURTHER, UNRECOVERED, Gap, MaskedSlice, Message
 from pipeline.state.memories import Memories
 from pipeline.unpacking import unpacked
 from redactors import KeyRing, Redactor, load_ruleset, ruleset_digest, ruleset_document
@@ -210,38 +206,6 @@ def test_what_comes_twice_in_one_record_is_shown_once(store: Store, masker: Mask
     assert rows(store, once) == [("step-0",), ("step-1",)]
 
 
-def test_of_more_events_than_are_remembered_none_is_shown_twice() -> None:
-    """Without numbers nobody can tell then: the slice counts as one that may hold repeats."""
-    event = replace_event(0)
-    state = begin("run", 1)
-    for number in range(MARKS_MAX + 1):
-        assert not state.may_repeat
-        state = fold(state, replace_event(number, event))
-    assert state.may_repeat
-    assert (state.events, state.seen.conflicts, state.seen.holes()) == (MARKS_MAX + 1, 0, [])
-    assert unpack(pack(state)).may_repeat
-
-
-def replace_event(number: int, event: Any = None) -> Any:
-    """An event of the fold, the `number`-th of its record."""
-    from pipeline.records.events import Event, Life
-
-    event = event or Event(
-        0, "run", 1, 0, "", "other", None, None, None, None, None, 0, 0, 0, None, (), 0,
-        Life("default", HOUR_US, HOUR_US),
-    )  # fmt: skip
-    return event._replace(event_id=f"event-{number}", record_index=number, sequence=NOW_US)
-
-
-def test_a_state_that_an_older_version_wrote_is_read() -> None:
-    packed = pack(begin("run", 3))
-    size = int.from_bytes(packed[:4], "big")
-    values, *rest = orjson.loads(pa.Codec("zstd").decompress(packed[4:], size, asbytes=True))
-    older = orjson.dumps([values[:-1], *rest])
-    data = len(older).to_bytes(4, "big") + pa.Codec("zstd").compress(older, asbytes=True)
-    assert (unpack(data).attempt, unpack(data).unnumbered) == (3, 0)
-
-
 @pytest.fixture
 def retry(store: Store, masker: Masker) -> Callable[..., Retrier]:
     def make(values: Sequence[bytes], encoding: str) -> Retrier:
@@ -355,7 +319,7 @@ def test_a_record_of_which_a_part_was_published_is_recovered_and_the_rest_declar
     recovered = with_recovered_rows(store, redone, 1).header
     lost = [row for row in part.rows.to_pylist() if row["kafka_offset"] == 0]
     assert 0 < len(lost) < 4
-    assert recovered.counts[LOST] == lost[0]["record_events"] - len(lost)
+    assert recovered.counts[UNRECOVERED] == lost[0]["record_events"] - len(lost)
     assert recovered.gaps == ()
     assert redone.header.gaps == (Gap(0, 1, "lost-before-redo"),)
     assert recovered.counts["messages"] == 2
