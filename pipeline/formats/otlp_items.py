@@ -101,6 +101,7 @@ def _trace_id(given: Object, kind: str) -> str:
         raise TypeError
     if kind == "spans" and not (trace_id and span_id):
         raise ValueError
+    (trace_id + span_id).encode()  # half a surrogate pair makes no id
     return trace_id
 
 

@@ -67,13 +67,13 @@ def events_in(value: bytes, encoding: str, place: Place, received_us: int) -> li
     that of a dead letter, if the record is no request, or an empty one.
     """
     traces: dict[str, Trace] = {}
+    found: list[RunEvent | None] = []
     try:
         left_out = deal(_request(value, encoding), traces, is_strict=False)
+        for trace_id, trace in traces.items():
+            found += _Part(trace_id, trace, place, received_us).told()
     except MALFORMED:
         raise _unreadable(NOT_OTLP) from None
-    found: list[RunEvent | None] = []
-    for trace_id, trace in traces.items():
-        found += _Part(trace_id, trace, place, received_us).told()
     found += [None] * left_out
     if not found:
         raise _unreadable(NOT_OTLP)

@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from itertools import groupby
 from typing import Any
@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.deadletters import CODES
 from pipeline.errors import InputError
 from pipeline.formats import FORMATS, Source
-from schemas import EncodeError, encode
+from pipeline.slices import Message
+from pipeline.unpacking import unpacked
+from schemas import EncodeError, decode, encode
 
 NOW_US = 1_772_366_400_000_000
 CALL = {"id": "c", "function": {"name": "look", "arguments": "{}"}}
@@ -109,20 +112,26 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(item)
 
 
-@pytest.mark.parametrize("name", FILES)
-@given(data=st.data())
-def test_a_file_with_anything_anywhere_gives_events_or_is_refused(
-    name: str, data: st.DataObject
-) -> None:
-    file = copy.deepcopy(FILES[name])
+def changed(value: Any, data: st.DataObject) -> Any:
+    """The value with anything in some places, or without them."""
+    value = copy.deepcopy(value)
     for _ in range(data.draw(st.integers(1, 3))):
-        if not (found := list(places(file))):
+        if not (found := list(places(value))):
             break
         container, key = data.draw(st.sampled_from(found))
         if isinstance(container, dict) and data.draw(st.booleans()):
             del container[key]
         else:
             container[key] = copy.deepcopy(data.draw(st.sampled_from(ODD)))
+    return value
+
+
+@pytest.mark.parametrize("name", FILES)
+@given(data=st.data())
+def test_a_file_with_anything_anywhere_gives_events_or_is_refused(
+    name: str, data: st.DataObject
+) -> None:
+    file = changed(FILES[name], data)
     source = Source(BytesIO(json.dumps(file).encode()), "file", NOW_US)
     try:
         events = list(FORMATS[name].read(source))
@@ -134,3 +143,33 @@ def test_a_file_with_anything_anywhere_gives_events_or_is_refused(
     for event in events:
         with contextlib.suppress(EncodeError):  # half a surrogate pair: the emitter names it
             assert encode(event)
+
+
+@given(data=st.data())
+def test_a_record_with_anything_anywhere_gives_messages_that_are_read_or_named(
+    data: st.DataObject,
+) -> None:
+    value = json.dumps(changed(FILES["otlp-json"], data)).encode()
+    check_messages(unpacked(Message(0, NOW_US, None, value), "otlp-json", "spans", 0))
+
+
+@pytest.mark.parametrize("place", ["resource", "span", "status"])
+def test_no_depth_of_a_record_ends_the_reader(place: str) -> None:
+    request = copy.deepcopy(FILES["otlp-json"])
+    (resource,) = request["resourceSpans"]
+    span = resource["scopeSpans"][0]["spans"][0]
+    holders = {"resource": resource["resource"], "span": span, "status": span["status"]}
+    holders[place]["deep"] = "here"
+    for depth in (*range(100, 800, 50), *range(800, 1_000)):
+        value = json.dumps(request).replace('"here"', "[" * depth + "]" * depth).encode()
+        check_messages(unpacked(Message(0, NOW_US, None, value), "otlp-json", "spans", 0))
+
+
+def check_messages(messages: Sequence[Message]) -> None:
+    """Each is an event, or says why it is none; together they are the record."""
+    for number, message in enumerate(messages):
+        if message.member is not None:
+            assert (message.member.index, message.member.count) == (number, len(messages))
+        else:
+            assert len(messages) == 1 and message.unfit
+        assert message.unfit in CODES or decode(message.value)

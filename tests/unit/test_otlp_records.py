@@ -100,8 +100,14 @@ def test_without_the_root_no_end_is_made_up(telemetry: Telemetry) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"spanId": ""}, {"traceId": 5}, {"endTimeUnixNano": "soon"}, {"attributes": [7]}],
-    ids=["no-id", "id-is-no-text", "time-is-none", "attribute-is-none"],
+    [
+        {"spanId": ""},
+        {"traceId": 5},
+        {"traceId": "\ud83d"},
+        {"endTimeUnixNano": "soon"},
+        {"attributes": [7]},
+    ],
+    ids=["no-id", "id-is-no-text", "id-is-no-utf-8", "time-is-none", "attribute-is-none"],
 )
 def test_a_span_that_is_none_leaves_the_others(telemetry: Telemetry, change: Any) -> None:
     request = json.loads(telemetry.as_json().split(b"\n")[0])

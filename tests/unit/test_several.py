@@ -23,7 +23,7 @@ from pipeline.lake.query import query
 from pipeline.lake.recovery import with_recovered_rows
 from pipeline.lake.removal import Remover
 from pipeline.lake.store import Store
-from pipeline.lake.sweeping import Rewriter
+from pipeline.lake.sweeping import Rewriter, crowded_buckets
 from pipeline.lake.verify import Checks, verify
 from pipeline.masking import Coordinates, Masker
 from pipeline.records.capture import text_digest
@@ -194,6 +194,9 @@ def test_what_was_sent_again_is_shown_once(store: Store, masker: Masker) -> None
     assert len(rows(store, NAMES)) == len(EVERY) + SPANS + 4
     assert rows(store, once) == [*EVERY, ("step-90",)]
     assert rows(store, "SELECT doubled FROM runs ORDER BY version DESC LIMIT 1") == [(SPANS + 3,)]
+    for bucket in crowded_buckets(read_lake(store), 2):
+        Rewriter(store, new_claim(), NOW_US).compact(bucket)
+    assert found(store) == []
     assert cut_all(store)
     assert rows(store, once) == [*EVERY, ("step-90",)]
     assert found(store) == []
