@@ -122,7 +122,9 @@ def _has_failed(response: Object) -> bool:
 
 
 def _time_us(time: Any) -> int | None:
-    with suppress(TypeError, ValueError):
+    if not isinstance(time, str):
+        return None
+    with suppress(ValueError):
         return epoch_us(time, zone=UTC)
     with suppress(TypeError, ValueError):
         return epoch_us(parsedate_to_datetime(time).isoformat(), zone=UTC)
