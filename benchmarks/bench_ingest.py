@@ -198,6 +198,7 @@ def run(
     if variant == "not redacting":
         rules = replace(rules, redactor=PassThrough(rules.redactor))
     opening.open_rules = lambda _: rules
+    worker.collect_seldom()
     started = cpu_s()
     if variant in HALVES:
         config = config.share(HALVES.index(variant), len(HALVES))

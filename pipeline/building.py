@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.deltas import Deltas
 from pipeline.lake.sealing import SEALED
-from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker, Refused, Result
+from pipeline.masking import Coordinates, DeadLetter, Decoded, MaskedEvent, Masker, Refused, Result
 from pipeline.shadow import distinct
 from pipeline.slices import (
     FURTHER,
@@ -26,6 +26,9 @@ from schemas.parquet import DEAD_LETTERS, EVENTS
 
 SCHEMAS: dict[Table, pa.Schema] = {"events": EVENTS, "dead_letters": DEAD_LETTERS}
 
+TOGETHER, TOGETHER_BYTES = 512, 1 << 20
+"""Messages, and bytes of them, that wait to be masked together: their names cost less so."""
+
 
 class SliceBuilder:
     """Collects what one slice holds, in offset order.
@@ -41,6 +44,8 @@ class SliceBuilder:
         self.size_bytes = 0
         self.records = 0
         self._further = 0
+        self._waiting: list[Decoded] = []
+        self._waiting_bytes = 0
         self._deltas: Deltas | None = None
         self._rows: dict[tuple[Table, str, str], list[dict[str, Any]]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
@@ -51,24 +56,30 @@ class SliceBuilder:
         self._sealed: set[str] = set()
 
     def take(self, messages: Sequence[Message], masker: Masker, at: Coordinates) -> None:
-        """Masks the messages of the next record; offsets that were skipped become a gap.
+        """Takes the messages of the next record, to be masked with their neighbours; offsets that
+        were skipped become a gap.  All of a slice come with the same `masker`.
 
         If the schema registry is away, it raises RegistryError and holds what it held before.
         """
-        if self._deltas is None:
-            self._deltas = Deltas(masker.redactor.masks)
-        results = [
-            result
-            for message in messages
-            for result in masker.take(message, at, self.now_us, self.memories, self._deltas)
-        ]
+        decoded = [masker.decoded(each) for each in messages]
         first = messages[0]
+        size_bytes = len(first.record)
         self.skip_to(first.offset, "not-delivered")
         self.next_offset = first.offset + 1
         self.records += 1
-        self.size_bytes += len(first.record)
+        self.size_bytes += size_bytes
         self._further += len(messages) - 1
-        self._add(results)
+        self._waiting += decoded
+        self._waiting_bytes += size_bytes
+        if len(self._waiting) >= TOGETHER or self._waiting_bytes >= TOGETHER_BYTES:
+            self._mask(masker, at)
+
+    def _mask(self, masker: Masker, at: Coordinates) -> None:
+        """Masks what waits."""
+        if self._deltas is None:
+            self._deltas = Deltas(masker.redactor.masks)
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        self._add(masker.take(waiting, at, self.now_us, self.memories, self._deltas))
 
     def _add(self, results: Iterable[Result]) -> None:
         for result in results:
@@ -97,11 +108,6 @@ class SliceBuilder:
         """How many there are: of a record with several events each."""
         return self.records + self._further
 
-    @property
-    def dead_letters(self) -> int:
-        """How many of the messages are dead letters."""
-        return self._counts["dead_letters"]
-
     def skip_to(self, offset: int, reason: str) -> None:
         """Declares `[next_offset, offset)` a gap, if it is not empty."""
         if offset > self.next_offset:
@@ -112,6 +118,8 @@ class SliceBuilder:
         self, topic_id: str, masker: Masker, at: Coordinates, encoding: str = ""
     ) -> MaskedSlice:
         """The slice `[start, next_offset)`, masked by one `masker`."""
+        if self._waiting:
+            self._mask(masker, at)
         if self._deltas is not None:
             self._add(masker.rest(at, self.now_us, self.memories, self._deltas))
         counts = {

@@ -28,7 +28,7 @@ def carry_declared(
     before: str,
     after: str,
     own: tuple[Redaction, ...],
-    columns: Mapping[str, str],
+    columns: Mapping[str, str | None],
     is_clean: Callable[[str], bool],
 ) -> tuple[Redaction, ...]:
     """The declarations that hold, with their places in the stored body.

@@ -5,15 +5,15 @@ The raw payload enters `Masker.mask` and does not leave it: what comes back is m
 count.  Whatever cannot be examined in full becomes a dead letter without payload.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.deadletters import NULL_KEY
 from pipeline.declared import carry_declared
 from pipeline.deltas import RUN_FINISHED, Deltas, Rewritten, pieces_of
+from pipeline.identifiers import Identifiers
 from pipeline.retention.policy import Placement, Policy
 from pipeline.shadow import Hit, Shadow
 from pipeline.slices import Message
@@ -25,15 +25,8 @@ from schemas.parquet import DEAD_LETTERS, EVENTS
 MAX_HEADERS = 64
 """Header names that a dead letter keeps."""
 
-IDS = ("event_id", "call_id", "idempotency_key")
-"""Columns that hardly ever repeat a value."""
 
-MAX_NAMES, MAX_NAME_LENGTH = 4_096, 256
-"""Names that are remembered as examined, and how long they may be."""
-
-
-@dataclass(frozen=True, slots=True)
-class MaskedEvent:
+class MaskedEvent(NamedTuple):
     """A row of `events`: every column by name; and what rules in shadow would mask in it."""
 
     placement: Placement
@@ -42,8 +35,7 @@ class MaskedEvent:
     shadowed: tuple[Hit, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
+class DeadLetter(NamedTuple):
     """A row of `dead_letters`: every column by name; no payload, no message text."""
 
     placement: Placement
@@ -68,6 +60,13 @@ class Coordinates:
     partition: int
 
 
+class Decoded(NamedTuple):
+    """A message and its event, or the code for which it has none."""
+
+    message: Message
+    event: RunEvent | str
+
+
 _NO_EVENT: dict[str, Any] = dict.fromkeys(EVENTS.names)
 _NO_DEAD_LETTER: dict[str, Any] = dict.fromkeys(DEAD_LETTERS.names)
 
@@ -87,7 +86,7 @@ class Masker:
     ) -> None:
         self.redactor, self.policy, self._shadow = redactor, policy, shadow
         self._decoder = decoder or Decoder()
-        self._known_name = lru_cache(MAX_NAMES)(self._name)
+        self._identifiers = Identifiers(redactor)
 
     def mask(
         self, message: Message, at: Coordinates, now_us: int, memories: Memories | None = None
@@ -98,40 +97,62 @@ class Masker:
         """
         alone = Deltas(self.redactor.masks)
         (result,) = (
-            *self.take(message, at, now_us, memories, alone),
+            *self.take([self.decoded(message)], at, now_us, memories, alone),
             *self.rest(at, now_us, memories, alone),
         )
         return result
 
+    def decoded(self, message: Message) -> Decoded:
+        """The message with its event; raises what the decoder's registry raises."""
+        if message.unfit:
+            return Decoded(message, message.unfit)
+        try:
+            event = self._decoder.decode(message.value, message.schema_header)
+        except DecodeError as error:
+            return Decoded(message, error.code)
+        return Decoded(message, NULL_KEY if message.key is None else event)
+
     def take(
         self,
-        message: Message,
+        messages: Sequence[Decoded],
         at: Coordinates,
         now_us: int,
         memories: Memories | None,
         deltas: Deltas,
     ) -> list[Result]:
-        """Masks the next message of a slice: nothing yet if it is a delta, which waits in `deltas`
-        for its message to be over; else also those that were over with it."""
-        if message.unfit:
-            return [self._dead_letter(message, at, now_us, message.unfit, "decode")]
-        try:
-            event = self._decoder.decode(message.value, message.schema_header)
-        except DecodeError as error:
-            return [self._dead_letter(message, at, now_us, error.code, "decode")]
-        if message.key is None:
-            return [self._dead_letter(message, at, now_us, NULL_KEY, "decode")]
-        if pieces := pieces_of(event):
-            deltas.hold(message, event, pieces)
-            return []
-        own = Rewritten(message, event, ())
-        return [self._masked(each, at, now_us, memories) for each in (*deltas.over(event), own)]
+        """Masks the next messages of a slice, in their order: nothing yet for a delta, which waits
+        in `deltas` for its message to be over, and comes before what ended it.
+
+        How many are taken at once makes no difference, but to the time it takes.
+        """
+        ready: list[Rewritten | DeadLetter] = []
+        for message, event in messages:
+            if isinstance(event, str):
+                ready.append(self._dead_letter(message, at, now_us, event, "decode"))
+            elif pieces := pieces_of(event):
+                deltas.hold(message, event, pieces)
+            else:
+                ready += (*deltas.over(event), Rewritten(message, event, ()))
+        return self._all_masked(ready, at, now_us, memories)
 
     def rest(
         self, at: Coordinates, now_us: int, memories: Memories | None, deltas: Deltas
     ) -> list[Result]:
         """Masks the deltas that still wait when their slice ends."""
-        return [self._masked(each, at, now_us, memories) for each in deltas.rest()]
+        return self._all_masked(deltas.rest(), at, now_us, memories)
+
+    def _all_masked(
+        self,
+        ready: Sequence[Rewritten | DeadLetter],
+        at: Coordinates,
+        now_us: int,
+        memories: Memories | None,
+    ) -> list[Result]:
+        self._identifiers.learn(each.event for each in ready if isinstance(each, Rewritten))
+        return [
+            each if isinstance(each, DeadLetter) else self._masked(each, at, now_us, memories)
+            for each in ready
+        ]
 
     def _masked(
         self, rewritten: Rewritten, at: Coordinates, now_us: int, memories: Memories | None
@@ -164,13 +185,15 @@ class Masker:
         memories: Memories | None,
     ) -> MaskedEvent:
         message, event, moved = rewritten
-        names, renamed = self._names(event)
-        body = self._masked_body(event, names["run_id"], now_us, memories)
-        hidden = tuple(
+        names, renamed = self._identifiers.of(event)
+        run_id = names["run_id"]
+        assert run_id is not None
+        body = self._masked_body(event, run_id, now_us, memories)
+        hidden = [
             Redaction(path="subjects", rule="subject", label="SUBJECT", action="hash")
             for before, after in zip(event.subjects, subjects, strict=True)
             if before != after
-        )
+        ]
         claimed = carry_declared(
             event.redactions, event.body, body.text, body.redactions, names, self._is_clean
         )
@@ -186,8 +209,8 @@ class Masker:
             "body": body.text,
             "subjects": subjects,
             "producer": {
-                "name": names.get("producer_name"),
-                "version": names.get("producer_version"),
+                "name": names["producer_name"],
+                "version": names["producer_version"],
             },
             "redactions": [_as_dict(redaction) for redaction in redactions],
             "ruleset": self.redactor.digest,
@@ -202,35 +225,6 @@ class Masker:
         }
         shadowed = () if self._shadow is None else tuple(self._shadow.look(body.text))
         return MaskedEvent(placement, row, redactions, shadowed)
-
-    def _names(self, event: RunEvent) -> tuple[dict[str, str], list[Redaction]]:
-        """The event's columns that hold names and ids; each may carry a secret all the same.
-
-        Those that come again and again are examined one by one, and the short ones only once: what
-        comes of a name depends on nothing else.
-        """
-        ids = {name: value for name in IDS if (value := getattr(event, name)) is not None}
-        names, changes = self.redactor.redact_identifiers(ids)
-        renamed = list(changes)
-        for name, value in (
-            ("run_id", event.run_id),
-            ("parent_run_id", event.parent_run_id),
-            ("retry_of", event.retry_of),
-            ("kind_name", event.kind_name),
-            ("name", event.name),
-            ("producer_name", event.producer.name),
-            ("producer_version", event.producer.version),
-            ("requested_class", event.retention_class),
-        ):
-            if value is not None:
-                examine = self._known_name if len(value) <= MAX_NAME_LENGTH else self._name
-                names[name], more = examine(name, value)
-                renamed += more
-        return names, renamed
-
-    def _name(self, column: str, value: str) -> tuple[str, tuple[Redaction, ...]]:
-        kept, changes = self.redactor.redact_identifiers({column: value})
-        return kept[column], changes
 
     def _is_clean(self, text: str) -> bool:
         return not self.redactor.redact_text(text).redactions

@@ -106,6 +106,7 @@ class MaskedSlices:
         self._origin, self._masker_for = origin, masker_for
         self._masker_in_force, self._masker = masker_in_force, masker_in_force()
         self._memories_at, self._clock, self._stop = memories_at, clock, stop
+        self._at = {partition: Coordinates(config.topic, partition) for partition in logs}
         self._memories: dict[int, Memories] = {}
         self._guard = DeadLetterGuard(config.max_dead_letter_rate)
         self._open: dict[int, SliceBuilder] = {}
@@ -133,7 +134,13 @@ class MaskedSlices:
             for message in self._consume():
                 if self._stop():
                     break  # what is not taken is read again from the log
-                yield from self._take(message)
+                try:
+                    closed = self._take(message)
+                except RegistryError:
+                    yield from self._close_all()  # what came before it can be stored
+                    raise
+                if closed is not None:
+                    yield closed
             yield from self._close_old()
             yield from self._let_time_pass()
         yield from self._close_all()
@@ -150,28 +157,23 @@ class MaskedSlices:
             return self._stop() or self._caught_up >= self._next.keys()
         return self._stop() or self._clock.monotonic_s() >= ends_s
 
-    def _take(self, message: KafkaMessage) -> Iterator[MaskedSlice]:
-        """Masks one message into its partition's open slice; yields the slice if it is full."""
+    def _take(self, message: KafkaMessage) -> MaskedSlice | None:
+        """Takes one message into its partition's open slice; one that is full is closed."""
         partition, offset = message.partition(), message.offset()
         assert partition is not None and offset is not None
         error = message.error()
         if error is not None:
-            yield from self._take_error(partition, offset, error)
-            return
+            return self._take_error(partition, offset, error)
         self._waiting.discard(partition)
-        builder = self._builder(partition)
-        at = Coordinates(self._config.topic, partition)
-        try:
-            self._mask_into(builder, message, self._masker, at, self._config.encoding)
-        except RegistryError:
-            yield from self._close_all()  # what came before it can be stored
-            raise
+        builder, at = self._builder(partition), self._at[partition]
+        self._mask_into(builder, message, self._masker, at, self._config.encoding)
         self._held_records += 1
         self._held_bytes += len(message)
         if self._is_full(builder.records, builder.size_bytes):
-            yield self._close(partition)
-        elif self._is_full(self._held_records // OPEN_SLICES, self._held_bytes // OPEN_SLICES):
-            yield self._close(max(self._open, key=self._weight))
+            return self._close(partition)
+        if self._is_full(self._held_records // OPEN_SLICES, self._held_bytes // OPEN_SLICES):
+            return self._close(max(self._open, key=self._weight))
+        return None
 
     def _is_full(self, records: int, size_bytes: int) -> bool:
         limits = self._config.limits
@@ -182,14 +184,14 @@ class MaskedSlices:
         builder, limits = self._open[partition], self._config.limits
         return max(builder.records / limits.records, builder.size_bytes / limits.size_bytes)
 
-    def _take_error(self, partition: int, offset: int, error: KafkaError) -> Iterator[MaskedSlice]:
+    def _take_error(self, partition: int, offset: int, error: KafkaError) -> MaskedSlice | None:
         if error.code() == KafkaError._PARTITION_EOF:
             if offset > self._reached(partition):  # what is left are transaction markers
                 self._builder(partition).skip_to(offset, "not-delivered")
             self._caught_up.add(partition)
             self._waiting.add(partition)
             if self._config.until_caught_up and partition in self._open:
-                yield self._close(partition)
+                return self._close(partition)
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             # The topic's own retention overtook us: declare what is gone and go on behind it.
             at = self._reached(partition)
@@ -199,6 +201,7 @@ class MaskedSlices:
             self._consumer.incremental_assign([TopicPartition(self._config.topic, partition, low)])
         else:
             raise broker_error(error)
+        return None
 
     def _close_old(self) -> Iterator[MaskedSlice]:
         now_s = self._clock.monotonic_s()
@@ -254,9 +257,10 @@ class MaskedSlices:
         builder = self._open.pop(partition)
         self._held_records -= builder.records
         self._held_bytes -= builder.size_bytes
-        self._guard.check(builder.messages, builder.dead_letters)
         self._next[partition] = builder.next_offset
-        return self._finish(partition, builder, self._masker, self._config.encoding)
+        masked = self._finish(partition, builder, self._masker, self._config.encoding)
+        self._guard.check(builder.messages, masked.header.counts["dead_letters"])
+        return masked
 
     def _finish(
         self, partition: int, builder: SliceBuilder, masker: Masker, encoding: str
@@ -264,7 +268,7 @@ class MaskedSlices:
         return builder.finish(
             self._origin.topic_id(partition, builder.next_offset, masker.redactor.key_id),
             masker,
-            Coordinates(self._config.topic, partition),
+            self._at[partition],
             encoding,
         )
 
@@ -284,7 +288,7 @@ class MaskedSlices:
         builder.skip_to(min(low, intent.end), "lost-before-redo")
         if builder.next_offset < intent.end:
             self._assign({partition: builder.next_offset})
-            at = Coordinates(self._config.topic, partition)
+            at = self._at[partition]
             while builder.next_offset < intent.end:
                 if self._stop():
                     return None

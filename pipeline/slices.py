@@ -6,7 +6,7 @@ A `MaskedSlice` is the only thing that travels between pipeline steps; no raw by
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -32,8 +32,7 @@ class Member:
     record: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One Kafka record; `timestamp_us` is the broker's (epoch microseconds; None: has none).
 
     Of a record that holds several events (`member` says which) each is a message.  `unfit` is the

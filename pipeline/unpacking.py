@@ -5,7 +5,6 @@ offset.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from confluent_kafka import Message as KafkaMessage
@@ -59,12 +58,12 @@ def unpacked(record: Message, encoding: str, topic: str, partition: int) -> Sequ
     if not encoding or not value:
         return (record,)
     if len(value) > MAX_RECORD_BYTES:
-        return (replace(record, unfit="too-large"),)
+        return (record._replace(unfit="too-large"),)
     place = topic, partition, record.offset
     try:
         events = events_in(value, encoding, place, record.timestamp_us or 0)
     except InputError as error:
-        return (replace(record, unfit=error.code),)
+        return (record._replace(unfit=error.code),)
     return [
         _member(record, event, Member(index, len(events), value))
         for index, event in enumerate(events)
@@ -88,11 +87,11 @@ def raw_message(message: KafkaMessage) -> Message:
 
 
 def _member(record: Message, event: RunEvent | None, member: Member) -> Message:
-    record = replace(record, value=None, schema_header=None, member=member)
+    record = record._replace(value=None, schema_header=None, member=member)
     if event is None:
-        return replace(record, unfit=NOT_OTLP)
+        return record._replace(unfit=NOT_OTLP)
     try:
         # Its run is its key, whatever the exporter's was.
-        return replace(record, key=event.run_id.encode(), value=encode(event))
+        return record._replace(key=event.run_id.encode(), value=encode(event))
     except EncodeError as error:
-        return replace(record, unfit=error.code)
+        return record._replace(unfit=error.code)

@@ -25,6 +25,9 @@ from pipeline.telling import tell, tell_commit, tell_error
 
 DEFAULT_OPTIONS = ("--runner=FnApiRunner",)
 
+SELDOM = 50_000
+"""New objects between two searches for cycles."""
+
 PRISM = "apache_beam.runners.portability.prism_runner.PrismRunner"
 
 PRISM_EXPERIMENTS = ("disable_prism_server_singleton", "prism_disable_sdf_split")
@@ -36,8 +39,7 @@ def main() -> int:
     config = IngestConfig.from_json(sys.stdin.readline())
     stop_on_signals()
     threading.Thread(target=_listen_to_supervisor, daemon=True).start()
-    # Half a million objects of the libraries, here for good: no collection need look at them.
-    gc.freeze()
+    collect_seldom()
     try:
         run_once(config)
         while not config.until_caught_up and not STOP.is_set():
@@ -47,6 +49,13 @@ def main() -> int:
         return 3
     tell("done")
     return 0
+
+
+def collect_seldom() -> None:
+    """Spares the search for cycles what has none: half a million objects of the libraries, here
+    for good, and the rows of a slice, made by the thousand."""
+    gc.freeze()
+    gc.set_threshold(SELDOM, *gc.get_threshold()[1:])
 
 
 def run_once(config: IngestConfig) -> None:

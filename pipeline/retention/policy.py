@@ -9,11 +9,10 @@ default.
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -39,8 +38,7 @@ CountedFrom = Literal["occurred_at", "captured_at", "ingested_at", "epoch"]
 `AHEAD_MAX_US` ahead counts from the ingest, one before 1970 from 1970."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Where a row goes and until when.
 
     `deadline_us` is epoch microseconds; `expires` names the bucket, "YYYY-MM-DDTHH" in UTC.

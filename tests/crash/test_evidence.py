@@ -3,8 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from pipeline.lake.commits import SliceCommitter
 from pipeline.lake.documents import store_policy, store_ruleset
 from pipeline.lake.layout import new_claim
 from pipeline.lake.store import Store
-from pipeline.masking import Coordinates, MaskedEvent, Masker, Result
+from pipeline.masking import Coordinates, Decoded, MaskedEvent, Masker, Result
 from pipeline.retention.policy import load_policy
 from pipeline.slices import Message
 from pipeline.state.memories import Memories
@@ -38,8 +37,8 @@ class Changed(Masker):
         self._results = results
 
     # The rest of the arguments is what a masker needs, and this one needs nothing.
-    def take(self, message: Message, *_: object) -> list[Result]:  # type: ignore[override]
-        return [self._results[message.offset]]  # type: ignore[list-item]  # what a masker gave
+    def take(self, messages: Sequence[Decoded], *_: object) -> list[Result]:
+        return [self._results[each.message.offset] for each in messages]  # type: ignore[misc]  # a masker's
 
 
 class Ingested:
@@ -73,7 +72,7 @@ class Ingested:
     def change(self, offset: int, **columns: object) -> None:
         result = self.results[offset]
         assert isinstance(result, MaskedEvent)
-        self.results[offset] = replace(result, row={**result.row, **columns})
+        self.results[offset] = result._replace(row={**result.row, **columns})
 
     def verdict(self) -> Verdict:
         """Writes the lake, in one slice, and judges it."""

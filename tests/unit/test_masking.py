@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.deltas import Deltas
 from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker, Refused
 from pipeline.retention.policy import load_policy
 from pipeline.slices import Message
@@ -91,6 +92,24 @@ def test_a_dead_letter_holds_neither_the_value_nor_a_secret_header(
     assert isinstance(result, DeadLetter)
     assert secret not in repr(result)
     assert "trace-id" in result.row["header_names"]
+
+
+def test_how_many_are_taken_at_once_changes_nothing(masker: Masker, secret: str) -> None:
+    names = [secret, "two words", "x" * 300, "", "fetch", f"{'y' * 280}{secret}"]
+    events = [
+        dataclasses.replace(PLAIN, event_id=f"event-{at}", name=name, call_id=names[-(at % 6)])
+        for at, name in enumerate(names * 2)
+    ]
+    messages = [Message(at, NOW_US, b"run-1", encode(each)) for at, each in enumerate(events)]
+    messages.insert(3, Message(99, NOW_US, b"run-1", b"rubbish"))
+    together = Masker(masker.redactor, masker.policy)
+    decoded = [together.decoded(each) for each in messages]
+    taken = together.take(decoded, AT, NOW_US, None, Deltas(masker.redactor.masks))
+    alone = [Masker(masker.redactor, masker.policy).mask(each, AT, NOW_US) for each in messages]
+    assert taken == alone
+    assert secret not in repr(taken)
+    columns = [each.path for each in alone[0].redactions]
+    assert columns == ["call_id", "name"], "declared under the column that it stands in"
 
 
 def test_an_event_past_its_deadline_is_refused_and_kept_nowhere(masker: Masker) -> None:

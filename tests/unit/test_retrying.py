@@ -190,7 +190,7 @@ def test_a_record_that_is_gone_or_is_another_one_is_left_alone(
     store: Store, tmp_path: Path, retrier: Retry, upgraded: None, topic: dict[int, Message]
 ) -> None:
     del topic[3]
-    topic[6] = replace(topic[6], value=_of_next_version(9))  # of the same length
+    topic[6] = topic[6]._replace(value=_of_next_version(9))  # of the same length
     report = retrier().retry()
     assert (report.stored, report.gone) == (len(AHEAD) - 2, 2)
     assert _offsets(store, "dead_letters") == [3, 6, 7, 20]
