@@ -55,6 +55,7 @@ def main() -> None:
             broker.stop(home / "broker")
     print(text)
     if options.out:
+        options.out.mkdir(exist_ok=True)
         words = [word for word in sys.argv[1:] if word not in ("--out", str(options.out))]
         command = " ".join(["python benchmarks/bench_latency.py", *words])
         about = f"`{command}`, on {os.cpu_count()} cores shared with other work."
