@@ -14,7 +14,8 @@ from pipeline.lake.history import History
 from pipeline.lake.live import Lake
 
 COUNT: Final = "doubled"
-"""Under this name a slice counts the events that were there before."""
+"""Under this name a slice counts the events that were there before, or may have been where a run has
+more events than are remembered and no numbers."""
 
 
 class Range(NamedTuple):
