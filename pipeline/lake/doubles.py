@@ -14,8 +14,8 @@ from pipeline.lake.history import History
 from pipeline.lake.live import Lake
 
 COUNT: Final = "doubled"
-"""Under this name a slice counts the events that were there before, or may have been where a run has
-more events than are remembered and no numbers."""
+"""Under this name a slice counts the events that were there before; of a run without numbers that
+has more events than are remembered, also those that may have been."""
 
 
 class Range(NamedTuple):

@@ -12,7 +12,8 @@ import pytest
 from redaction_samples import KEYS, small_ruleset
 
 from pipeline.config import IngestConfig, SliceLimits
-from pipeline.errors import RegistryError
+from pipeline.errors import RegistryError, TooManyDeadLetters
+from pipeline.lake.entries import Intent
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.store import Store
 from pipeline.masking import Masker
@@ -196,3 +197,28 @@ def test_while_the_registry_is_away_what_came_before_is_handed_out(
     # The fiftieth message is number 16 of partition 1.
     assert taken == [(0, 0, 17), (1, 0, 16), (2, 0, 16)]
     assert reader._open == {}
+
+
+class Exports(FakeConsumer):
+    """Hands out export requests of a Collector, each with one span."""
+
+    def _next(self) -> FakeMessage:
+        message = super()._next()
+        span = {"traceId": "ab" * 16, "spanId": f"{message.at[1]:016x}", "parentSpanId": "c"}
+        request = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+        return FakeMessage(message.at, json.dumps(request).encode())
+
+
+def test_what_was_begun_is_read_again_as_its_intent_says(tmp_path: Path, masker: Masker) -> None:
+    """Whatever this ingest was told the topic holds."""
+    reader = iter(reader_of(tmp_path, Exports(1, 10), lambda: masker))
+    digests = masker.redactor.digest, masker.policy.digest, masker.redactor.key_id
+    intent = Intent("runs", "topic-id", 0, 1, 0, 5, NOW_US, *digests, "c" * 32, "")
+    log = PartitionLog(Store.open(tmp_path / "lake"), "runs", 0)
+    log.intend(replace(intent, encoding="otlp-json"))
+    redone = next(reader).header
+    assert (redone.end, redone.encoding) == (5, "otlp-json")
+    # Each span, and its resource.
+    assert (redone.counts["messages"], redone.counts["events"]) == (5, 10)
+    with pytest.raises(TooManyDeadLetters):
+        next(reader)
