@@ -29,7 +29,7 @@ from pipeline.lake.layout import entry_key, parse_data_file
 from pipeline.lake.live import open_lake
 from pipeline.lake.parquet import from_parquet
 
-WARM_S = 15.0
+WARM_S = 35.0
 """From the first commit on, until events count: what was sent while the ingest started is read."""
 
 START_S = 120.0
