@@ -77,6 +77,7 @@ class Compiled:
     allowed_patterns: tuple[Any, ...]
     kept: Scopes
     secret_rules: frozenset[str]  # ids of the pattern rules for secrets
+    personal: frozenset[int]  # the indexes of the matchers for personal data
     recognizers: Any  # a `presidio.Recognizers`, or None
     screen: Screen | None  # None: no text is passed on unexamined
 
@@ -112,6 +113,7 @@ def compile_ruleset(ruleset: Ruleset, masks: Masks, *, screened: bool = True) ->
         ),
         kept=Scopes(scope for keep in ruleset.keep for scope in keep.scope),
         secret_rules=frozenset(m.rule.id for m in matchers if m.rule.kind == "secret"),
+        personal=frozenset(i for i, m in enumerate(matchers) if m.rule.kind != "secret"),
         recognizers=recognizers,
         screen=Screen([m.rule for m in matchers], fields, masks.labels)
         if screened and not recognizers

@@ -107,7 +107,7 @@ class Examination:
 
     def secrets_among(self, texts: Sequence[str]) -> set[int]:
         """The indexes of the texts in which a rule for secrets finds something, by one scan."""
-        found = self._finder.find([Cell("", text) for text in texts])
+        found = self._finder.find([Cell("", text) for text in texts], only_secrets=True)
         return {index for index, each in found.items() if self._secret_rule(each) is not None}
 
     def _secret_rule(self, found: Found) -> Treatment | None:
@@ -346,7 +346,7 @@ class Examination:
     def _in_bytes(self, run: Run) -> Iterator[Finding]:
         """The run, if rules for secrets find anything in the text among its bytes."""
         text = strings(run) if readable(run.data) is None else ""
-        found = self._finder.find([Cell("", text)]).get(0) if text else None
+        found = self._finder.find([Cell("", text)], only_secrets=True).get(0) if text else None
         rule = None if found is None else self._secret_rule(found)
         if rule is not None:
             yield Finding(run.start, run.end, rule)
