@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -48,6 +48,7 @@ class Traffic:
         self._transactional = Producer({**settings, "transactional.id": f"{topic}-{seed}"})
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
+        self._together: list[tuple[int, int]] = []  # what the open transaction holds
         self._number = 0
         self._allowed = 0
         self.sent: dict[tuple[int, int], Sent] = {}
@@ -123,6 +124,7 @@ class Traffic:
 
     def _send_transaction(self) -> None:
         kind: Kind = self._rng.choice(["clean", "aborted"])
+        self._together.clear()
         self._transactional.begin_transaction()
         for _ in range(TRANSACTION):
             self._send_event(kind, {"n": self._number, "said": "together"}, self._transactional)
@@ -136,15 +138,22 @@ class Traffic:
             try:
                 return end()
             except KafkaException as error:
-                if not error.args[0].retriable():
+                if error.args[0].txn_requires_abort():  # a message of it ran into its time-out
+                    end = self._transactional.abort_transaction
+                    for place in self._together:
+                        self.sent[place] = replace(self.sent[place], kind="aborted")
+                elif not error.args[0].retriable():
                     raise
 
     def _produce(self, value: bytes, key: bytes, sent: Sent, through: Producer) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
             partition, offset = message.partition(), message.offset()
             if error is not None or partition is None or offset is None:
-                self.failed += 1
+                # One of a transaction makes it end as aborted, or was purged as it was.
+                self.failed += through is self._plain
                 return
             self.sent[partition, offset] = sent
+            if through is self._transactional:
+                self._together.append((partition, offset))
 
         through.produce(self._topic, value=value, key=key, on_delivery=delivered)
