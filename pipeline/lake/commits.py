@@ -104,7 +104,9 @@ class SliceCommitter:
             raise _foreign_intent(intent, self._claim)
         # 3, 4
         masked = with_recovered_rows(self._store, masked, intent.number)
-        files, expired = self._publish(masked, intent.number)
+        # Whoever goes on here takes away what lies unfinished; what a writer that was frozen wrote
+        # only after that is not to be published once its slice is another's, or swept.
+        files, expired = self._publish(masked, intent.number, lambda: log.check_open(intent.number))
         # 5
         state_digest = self._write_state(masked, intent.number, position)
         return WrittenSlice(
@@ -133,17 +135,24 @@ class SliceCommitter:
             self._positions[place] = log.position()
         return self._positions[place]
 
-    def _publish(self, masked: MaskedSlice, number: int) -> tuple[tuple[FileEntry, ...], int]:
+    def _publish(
+        self, masked: MaskedSlice, number: int, check: Callable[[], None]
+    ) -> tuple[tuple[FileEntry, ...], int]:
         """Steps 3 and 4: the published files, and the number of rows whose bucket has ended."""
+
+        def published(parts: tuple[Part, ...]) -> tuple[FileEntry, ...]:
+            files = files_of(parts, masked.header, number, self._claim)
+            return publish_files(self._store, files, check)
+
         kept, expired = self._without_ended(masked.parts)
         try:
-            files = publish_files(self._store, files_of(kept, masked.header, number, self._claim))
+            files = published(kept)
         except LostPartition:
             # A sweep may have taken the unfinished file of a bucket that has ended since.
             living, expired = self._without_ended(masked.parts)
             if len(living) == len(kept):
                 raise
-            files = publish_files(self._store, files_of(living, masked.header, number, self._claim))
+            files = published(living)
         return files, expired
 
     def _without_ended(self, parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], int]:

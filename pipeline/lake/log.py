@@ -76,6 +76,11 @@ class PartitionLog:
             raise LogError("a log entry stands under another's name", code="misplaced-entry")
         return commit, document
 
+    def check_open(self, number: int) -> None:
+        """Raises `LostPartition` if slice `number` is committed."""
+        if self.store.get_or_none(self._entries.key(number, "commit")) is not None:
+            raise lost_partition(self.topic, self.partition)
+
     def intend(self, intent: Intent) -> None:
         """Writes an intent; finding the same one of our own again is success."""
         if not self._entries.write(intent.number, "intent", intent):

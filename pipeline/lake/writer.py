@@ -4,7 +4,7 @@ Steps 3 and 4 of the commit protocol; `commits.py` has the others.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,10 +66,12 @@ def files_of(
     )
 
 
-def publish_files(store: Store, files: Sequence[NewFile]) -> tuple[FileEntry, ...]:
+def publish_files(
+    store: Store, files: Sequence[NewFile], check: Callable[[], None] = lambda: None
+) -> tuple[FileEntry, ...]:
     """Steps 3 and 4: the published files, sorted by path.
 
-    3. Write to `_tmp/<claim>/`, flush files and folders.
+    3. Write to `_tmp/<claim>/`, flush files and folders; `check` raises if they came too late.
     4. Check rows and digest of what lies there, publish without replacing, flush the folders, open
        each again and check.
     """
@@ -80,6 +82,7 @@ def publish_files(store: Store, files: Sequence[NewFile]) -> tuple[FileEntry, ..
     with _kept([seal for seal in seals if seal is not None]):
         store.make_durable([file.tmp_key for file in files])
     at("flush.after")
+    check()
     # 4
     for file, entry in zip(files, written, strict=True):
         _check(store.get_or_none(file.tmp_key), entry)

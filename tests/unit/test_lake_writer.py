@@ -184,6 +184,24 @@ def test_a_frozen_writer_finds_its_unfinished_files_taken_away(store: Store) -> 
     assert stored_offsets(store) == list(range(10))
 
 
+@pytest.mark.parametrize("point", ["intent.after", "tmp-write.before", "flush.before"])
+def test_a_frozen_writer_publishes_nothing_of_a_slice_that_is_committed_and_gone(
+    store: Store, point: str
+) -> None:
+    def overtake(name: str) -> None:
+        if name == point:
+            faultpoints.install(None)
+            commit = ingest(writer(store), masked_slice(0, 10))
+            assert commit is not None
+            for file in commit.files:  # as a sweep or an erasure does
+                store.delete(file.path)
+
+    faultpoints.install(overtake)
+    with pytest.raises(LostPartition):
+        ingest(writer(store), masked_slice(0, 10))
+    assert [item.key for item in store.walk("events")] == []
+
+
 def test_a_frozen_writer_cannot_commit_after_another_did(store: Store) -> None:
     frozen = writer(store)
     written = frozen.write(masked_slice(0, 10))
