@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from crash.canaries import Search
 from crash.traffic import Sent
 
 from pipeline.lake.datasets import dataset
+from pipeline.lake.layout import entry_key, parse_data_file
 from pipeline.lake.live import open_lake
 from pipeline.lake.verify import Checks, verify
 from pipeline.records.proof import check_states
@@ -74,17 +76,28 @@ def judge(
         findings=tuple(
             f"{found.code} {found.path}"
             for found in report.violations
-            # A redo whose clock is behind the sweep's publishes again what that has removed: it is
-            # no part of the lake, and goes with the next sweep.
-            if found.code != "file-outside" or found.path not in _removed(lake)
+            # What lies in a bucket that has ended by a worker's clock is no part of the lake, and
+            # goes with the next sweep.
+            if found.code != "file-outside" or not _is_ended(lake, found.path)
         ),
     )
 
 
-def _removed(lake: Path) -> set[str]:
-    """The files that sweeps have removed, by the log."""
-    commits = lake.glob("_log/_rewrites/**/*.commit")
-    return {file["path"] for each in commits for file in json.loads(each.read_text())["removed"]}
+def _is_ended(lake: Path, path: str) -> bool:
+    """Whether a sweep removed the file, or its slice was committed after its bucket had ended."""
+    sweeps = map(_read, lake.glob("_log/_rewrites/**/*.commit"))
+    if any(path == file["path"] for sweep in sweeps for file in sweep["removed"]):
+        return True
+    file = parse_data_file(path)
+    if file is None:
+        return False
+    entry = lake / entry_key(file.topic, file.partition, file.number, "commit")
+    return entry.exists() and _read(entry)["expired"] > 0
+
+
+def _read(entry: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(entry.read_bytes())
+    return document
 
 
 def _is_changed(sent: Sent, row: Mapping[str, str]) -> bool:
