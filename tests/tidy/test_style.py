@@ -73,7 +73,9 @@ def test_an_init_file_holds_re_exports_only(modules: dict[Path, ast.Module]) -> 
 
 def test_nothing_is_left_for_later(tracked: list[Path]) -> None:
     words = re.compile(rb"\b(?:TO" rb"DO|FIX" rb"ME|XX" rb"X)\b")
-    found = [path for path in tracked if words.search(path.read_bytes())]
+    # The bytes of a picture may spell anything.
+    texts = [path for path in tracked if path.suffix != ".png"]
+    found = [path for path in texts if words.search(path.read_bytes())]
     assert not found, _list(found)
 
 
