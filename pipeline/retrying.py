@@ -13,6 +13,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
@@ -254,6 +255,7 @@ def retry_in_lake(config: IngestConfig, topic: str | None, code: str | None) -> 
 
     registry, again = registry_of(config), reader_again(store, config)
 
+    @cache  # it remembers the schemas and names that it has seen
     def masker_of(topic: str) -> Masker:
         decoder = topic_decoder(store, topic, registry)
         return Masker(rules.redactor, rules.policy, decoder=decoder)

@@ -12,7 +12,8 @@ from confluent_kafka import Message as KafkaMessage
 from pipeline.deadletters import NOT_OTLP
 from pipeline.errors import InputError, UsageError
 from pipeline.formats import AUTO
-from pipeline.formats.otlp_records import JSON, PROTO, check_installed, events_in
+from pipeline.formats.otlp_items import proto_reader
+from pipeline.formats.otlp_records import JSON, PROTO, events_in
 from pipeline.kafka import schema_header
 from pipeline.slices import Member, Message
 from schemas import EncodeError, RunEvent, encode
@@ -39,7 +40,8 @@ def encoding_of(format_name: str) -> str:
             code="unknown-format",
             hint=f"choose one of {', '.join([RUN_EVENT, *ENCODINGS])}; files are read by --from",
         )
-    check_installed(format_name)
+    if format_name == PROTO:
+        proto_reader()  # what is missing is said at the start
     return format_name
 
 

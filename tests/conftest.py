@@ -11,8 +11,11 @@ import pytest
 from apicurio.registry import Apicurio
 from hypothesis import settings
 
-from pipeline import broker
+from pipeline import broker, faultpoints
 from pipeline.kafka import ensure_topic
+from pipeline.masking import Masker
+from pipeline.retention.policy import load_policy
+from redactors import KeyRing, Redactor, load_ruleset
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -25,6 +28,19 @@ settings.load_profile("seeded")
 def pytest_configure() -> None:
     """Lets a terminated test session stop its broker, as Ctrl-C does."""
     signal.signal(signal.SIGTERM, lambda number, frame: pytest.exit("terminated", 143))
+
+
+@pytest.fixture(autouse=True)
+def _no_faults_left() -> Iterator[None]:
+    """What a test lets happen at a fault point ends with it."""
+    yield
+    faultpoints.install(None)
+
+
+@pytest.fixture(scope="module")
+def masker() -> Masker:
+    """Masks under the built-in rules and policy and a key of its own."""
+    return Masker(Redactor(load_ruleset(), KeyRing.generate()), load_policy())
 
 
 @pytest.fixture(scope="session")

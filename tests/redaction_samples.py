@@ -10,6 +10,21 @@ from redactors.ruleset import FieldRule, Rule
 KEYS = KeyRing("k1", {"k1": bytes(range(32))})
 """One key, the same in every test: masks can be compared."""
 
+DENSE = """
+name: dense
+version: '1'
+rules:
+  - id: every-letter
+    kind: secret
+    label: LETTER
+    pattern: 'q'
+    reason: more places than are examined one by one
+    owner: test
+    matches: ['q']
+    rejects: ['a']
+"""
+"""A ruleset under which a text full of one letter cannot be examined."""
+
 
 def rule(rule_id: str, pattern: str, **changes: object) -> Rule:
     """A pattern rule with the fields that tests do not care about filled in."""

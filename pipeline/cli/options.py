@@ -18,16 +18,15 @@ ClientFile = Annotated[
     typer.Option("--config", help="Client settings for Kafka: security.protocol, SASL, TLS."),
 ]
 
-Registry = Annotated[
-    str | None,
-    typer.Option(
-        "--registry",
-        metavar="URL",
-        envvar="REDACTORY_REGISTRY",
-        help="Schema registry (Confluent's API).",
-        show_default=False,
-    ),
-]
+_REGISTRY = typer.Option(
+    "--registry",
+    metavar="URL",
+    envvar="REDACTORY_REGISTRY",
+    help="Schema registry (Confluent's API).",
+    show_default=False,
+)
+Registry = Annotated[str | None, _REGISTRY]
+RegistryUrl = Annotated[str, _REGISTRY]
 
 RegistryFile = Annotated[
     Path | None,

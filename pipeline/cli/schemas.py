@@ -7,19 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import AsJson, RegistryFile
+from pipeline.cli.options import AsJson, RegistryFile, RegistryUrl
 
 schemas_app = typer.Typer(no_args_is_help=True)
-
-RegistryUrl = Annotated[
-    str,
-    typer.Option(
-        "--registry",
-        metavar="URL",
-        envvar="REDACTORY_REGISTRY",
-        help="Schema registry (Confluent's API).",
-    ),
-]
 
 Subject = Annotated[str, typer.Option(help="Subject, as a rule <topic>-value.")]
 

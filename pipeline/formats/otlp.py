@@ -27,7 +27,6 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from pipeline.errors import UsageError
 from pipeline.formats.base import LINE_MAX_BYTES, Format, Source, derived_id, parse_json
 from pipeline.formats.genai import DETAILS
 from pipeline.formats.otlp_items import (
@@ -40,6 +39,7 @@ from pipeline.formats.otlp_items import (
     has_failed,
     moments_of_log,
     moments_of_span,
+    proto_reader,
     time_us,
 )
 from pipeline.formats.run import Run
@@ -82,14 +82,7 @@ def read_proto(source: Source) -> Iterator[RunEvent]:
 
 
 def _messages(source: Source, content: bytes) -> Iterator[Any]:
-    try:
-        from pipeline.formats.otlp_proto import as_json
-    except ModuleNotFoundError:
-        raise UsageError(
-            "OTLP in protobuf needs opentelemetry-proto, which is not installed",
-            code="missing-extra",
-            hint="pip install 'redactory[otel]'",
-        ) from None
+    as_json = proto_reader()
     at = 0
     while at < len(content):
         size = int.from_bytes(content[at : at + _LENGTH_BYTES], "big")

@@ -4,10 +4,11 @@
 """
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pipeline.errors import UsageError
 from pipeline.formats.genai import DETAILS, Attributes, Call, call_of, message_of, nested
 from schemas import OTHER
 
@@ -56,6 +57,19 @@ class Item:
         left = {key: _readable(self.given[key]) for key in self.given if key not in (*_IDS, *told)}
         rest = {"attributes": nested(self.attributes), "scope": self.scope} | left
         return {key: value for key, value in rest.items() if value} | {"resource": self.resource}
+
+
+def proto_reader() -> Callable[[bytes], dict[str, Any]]:
+    """Makes of a request in protobuf the one in JSON; raises UsageError if it is not installed."""
+    try:
+        from pipeline.formats.otlp_proto import as_json
+    except ModuleNotFoundError:
+        raise UsageError(
+            "OTLP in protobuf needs opentelemetry-proto, which is not installed",
+            code="missing-extra",
+            hint="pip install 'redactory[otel]'",
+        ) from None
+    return as_json
 
 
 def deal(request: Object, traces: dict[str, Trace], *, is_strict: bool = True) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from pipeline.deadletters import CODES, NOT_OTLP
-from pipeline.errors import InputError, UsageError
+from pipeline.errors import InputError
 from pipeline.formats.base import derived_id, faithful_json, json_text
 from pipeline.formats.otlp_items import (
     LACKING,
@@ -30,6 +30,7 @@ from pipeline.formats.otlp_items import (
     has_failed,
     moments_of_log,
     moments_of_span,
+    proto_reader,
     time_us,
 )
 from schemas import Producer, RunEvent
@@ -44,19 +45,6 @@ _PRODUCER: Final = Producer("opentelemetry")
 
 Place = tuple[str, int, int]
 """(topic, partition, offset)"""
-
-
-def check_installed(encoding: str) -> None:
-    """Raises UsageError if what is needed to read the encoding is not installed."""
-    if encoding == PROTO:
-        try:
-            import pipeline.formats.otlp_proto  # noqa: F401
-        except ModuleNotFoundError:
-            raise UsageError(
-                "OTLP in protobuf needs opentelemetry-proto, which is not installed",
-                code="missing-extra",
-                hint="pip install 'redactory[otel]'",
-            ) from None
 
 
 def events_in(value: bytes, encoding: str, place: Place, received_us: int) -> list[RunEvent | None]:
@@ -87,12 +75,7 @@ def _unreadable(code: str) -> InputError:
 
 
 def _request(value: bytes, encoding: str) -> Any:
-    if encoding == JSON:
-        return faithful_json(value)
-    check_installed(encoding)
-    from pipeline.formats.otlp_proto import as_json
-
-    return as_json(value)
+    return faithful_json(value) if encoding == JSON else proto_reader()(value)
 
 
 class _Part:

@@ -38,6 +38,7 @@ from pipeline.retention.sweep import bucket_receipt, settle, task_of
 from schemas.parquet import evidences
 
 _NEVER: Final = np.iinfo(np.int64).max
+_NAMES: Final = ("event_id", "run_id")
 _STARTS: Final = ("occurred_at", "captured_at", "ingested_at")
 _EVENT_COLUMNS: Final = (
     *("kafka_topic", "kafka_partition", "kafka_offset", "deadline", "retention_from"), *_STARTS
@@ -303,11 +304,10 @@ def _quoted(evidence: Mapping[str, Any]) -> tuple[int, str]:
 def _with_names(columns: pa.Table, rows: pa.Table, data: bytes) -> pa.Table:
     """`columns` with ids and runs of those `rows` that share their record with others; the file's
     names are read only where there are any."""
-    shared = rows["record_index"].is_valid()
-    for name in ("event_id", "run_id"):
-        values = from_parquet(data, [name])[name] if pc.any(shared).as_py() else None
-        null = pa.scalar(None, pa.string())
-        column = pc.if_else(shared, null if values is None else values, null)
+    shared, null = rows["record_index"].is_valid(), pa.scalar(None, pa.string())
+    named = from_parquet(data, _NAMES) if pc.any(shared).as_py() else None
+    for name in _NAMES:
+        column = pc.if_else(shared, null if named is None else named[name], null)
         columns = columns.append_column(name, column)
     return columns
 

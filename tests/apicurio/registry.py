@@ -91,7 +91,7 @@ class Apicurio:
     def _answers(self) -> bool:
         try:
             with _ASK.open(f"{self.url}/subjects", timeout=5) as answer:
-                return answer.status == 200
+                return bool(answer.status == 200)
         except OSError:
             return False
 

@@ -7,30 +7,17 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from redaction_samples import DENSE
 from running import ingest, query, redactory, succeed
 from scale import produce
 
 from schemas import RunEvent, encode
 
-RULES = """
-name: dense
-version: '1'
-rules:
-  - id: every-letter
-    kind: secret
-    label: LETTER
-    pattern: 'q'
-    reason: more places than are examined one by one
-    owner: test
-    matches: ['q']
-    rejects: ['a']
-"""
-
 
 @pytest.fixture
 def dense(tmp_path: Path) -> Path:
     rules = tmp_path / "rules.yaml"
-    rules.write_text(RULES)
+    rules.write_text(DENSE)
     return rules
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from crash.canaries import Search
 from crash.evidence import Place, Verdict, judge
-from crash.traffic import Sent
+from crash.traffic import Kind, Sent
 
 from pipeline.building import SliceBuilder
 from pipeline.lake.commits import SliceCommitter
@@ -26,7 +26,7 @@ from schemas import RunEvent, encode
 NOW_US = 1_790_000_000_000_000
 CANARY = "-".join(["teal", "godwit", "40917"])
 
-Results = dict[int, object]
+Results = dict[int, Result]
 
 
 class Changed(Masker):
@@ -38,7 +38,7 @@ class Changed(Masker):
 
     # The rest of the arguments is what a masker needs, and this one needs nothing.
     def take(self, messages: Sequence[Decoded], *_: object) -> list[Result]:
-        return [self._results[each.message.offset] for each in messages]  # type: ignore[misc]  # a masker's
+        return [self._results[each.message.offset] for each in messages]
 
 
 class Ingested:
@@ -49,9 +49,9 @@ class Ingested:
         self.work.mkdir()
         self.keys, self.masker = keys, masker
         self.sent: dict[Place, Sent] = {}
-        self.results: dict[int, object] = dict(self._mask())
+        self.results: Results = dict(self._mask())
 
-    def _mask(self) -> Iterator[tuple[int, object]]:
+    def _mask(self) -> Iterator[tuple[int, Result]]:
         for offset in range(10):
             body = {"n": offset} if offset % 2 else {"n": offset, "password": CANARY}
             event = RunEvent(
@@ -63,9 +63,9 @@ class Ingested:
                 body=json.dumps(body),
             )
             value = b"rubbish" if offset == 9 else encode(event)
-            kind = "bad" if offset == 9 else "clean" if offset % 2 else "canary"
+            kind: Kind = "bad" if offset == 9 else "clean" if offset % 2 else "canary"
             digest = hashlib.sha256(event.body.encode()).hexdigest()
-            self.sent[0, offset] = Sent(kind, event.event_id, digest)  # type: ignore[arg-type]
+            self.sent[0, offset] = Sent(kind, event.event_id, digest)
             message = Message(offset, NOW_US, b"run-1", value)
             yield offset, self.masker.mask(message, Coordinates("t", 0), NOW_US)
 

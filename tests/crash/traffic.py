@@ -138,11 +138,13 @@ class Traffic:
             try:
                 return end()
             except KafkaException as error:
-                if error.args[0].txn_requires_abort():  # a message of it ran into its time-out
+                cause = error.args[0]
+                assert isinstance(cause, KafkaError)
+                if cause.txn_requires_abort():  # a message of it ran into its time-out
                     end = self._transactional.abort_transaction
                     for place in self._together:
                         self.sent[place] = replace(self.sent[place], kind="aborted")
-                elif not error.args[0].retriable():
+                elif not cause.retriable():
                     raise
 
     def _produce(self, value: bytes, key: bytes, sent: Sent, through: Producer) -> None:

@@ -83,12 +83,6 @@ class Killed(BaseException):
     """Stands for `kill -9`: nothing after it runs."""
 
 
-@pytest.fixture(autouse=True)
-def _no_faults_left() -> object:
-    yield
-    faultpoints.install(None)
-
-
 def kill_at(point: str, nth: int) -> None:
     """Ends the writer when it comes to a fault point for the nth time."""
     passed = itertools.count(1)

@@ -1,5 +1,6 @@
 """What is kept between starts is what would be worked out anew, or is not used."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
@@ -32,11 +33,13 @@ def test_what_was_worked_out_is_read_the_next_time() -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-3], lambda data: data.replace(b"A", b"Z")])
-def test_what_a_disk_changed_is_worked_out_again(folder: Path, damage: object) -> None:
+def test_what_a_disk_changed_is_worked_out_again(
+    folder: Path, damage: Callable[[bytes], bytes]
+) -> None:
     made: list[str] = []
     kept(["a"], made)
     (file,) = (folder / "test").iterdir()
-    file.write_bytes(damage(file.read_bytes()))  # type: ignore[operator]  # one of the two
+    file.write_bytes(damage(file.read_bytes()))
     assert kept(["a"], made) == ["A"]
     assert made == ["a", "a"]
     assert kept(["a"], made) == ["A"]

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,9 +27,9 @@ def keys(tmp_path: Path) -> Path:
     return tmp_path / "keys.json"
 
 
-def _config(**fields: object) -> IngestConfig:
-    given = {"bootstrap": "", "topic": "runs", "lake": "", **fields}
-    return IngestConfig(**given)  # type: ignore[arg-type]  # its fields are of many types
+def _config(**fields: Any) -> IngestConfig:
+    given: dict[str, Any] = {"bootstrap": "", "topic": "runs", "lake": "", **fields}
+    return IngestConfig(**given)
 
 
 def _about(what: str, config: IngestConfig) -> list[Finding]:

@@ -16,9 +16,7 @@ from otel_samples import Telemetry, secret_bearing
 from pipeline.errors import InputError, UsageError
 from pipeline.formats import FORMATS, Source
 from pipeline.masking import Coordinates, MaskedEvent, Masker
-from pipeline.retention.policy import load_policy
 from pipeline.slices import Message
-from redactors import KeyRing, Redactor, load_ruleset
 from schemas import RunEvent, encode
 
 NOW_US = 1_796_000_000_000_000
@@ -60,11 +58,6 @@ def keys() -> Iterator[str]:
     chance = random.Random(7)
     while True:
         yield "ghp" + "_" + "".join(chance.choices(string.ascii_letters + string.digits, k=36))
-
-
-@pytest.fixture(scope="module")
-def masker() -> Masker:
-    return Masker(Redactor(load_ruleset(), KeyRing.generate()), load_policy())
 
 
 def test_calls_of_an_agent_are_told_by_the_conventions() -> None:

@@ -28,12 +28,6 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "lake", create=True)
 
 
-@pytest.fixture(autouse=True)
-def _no_faults_left() -> object:
-    yield
-    faultpoints.install(None)
-
-
 def at_first(point: str, do: Callable[[], object]) -> None:
     """Does something once, when the fault point is reached for the first time."""
 

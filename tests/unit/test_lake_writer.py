@@ -34,12 +34,6 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "lake", create=True)
 
 
-@pytest.fixture(autouse=True)
-def _no_faults_left() -> object:
-    yield
-    faultpoints.install(None)
-
-
 def writer(store: Store, claim: str | None = None) -> SliceCommitter:
     return SliceCommitter(store, claim or new_claim(), now)
 

@@ -8,9 +8,7 @@ import pytest
 
 from pipeline.deltas import Deltas
 from pipeline.masking import Coordinates, DeadLetter, MaskedEvent, Masker, Refused
-from pipeline.retention.policy import load_policy
 from pipeline.slices import Message
-from redactors import KeyRing, Redactor, load_ruleset
 from redactors.templates import expand
 from schemas import DeclaredRedaction, Producer, RunEvent, encode
 
@@ -20,11 +18,6 @@ PLAIN = RunEvent(
     event_id="event-1", run_id="run-1", sequence=0, occurred_at=NOW_US, kind="message", body="{}"
 )
 CLAIM = DeclaredRedaction("/text", "email", "EMAIL", "mask")
-
-
-@pytest.fixture(scope="module")
-def masker() -> Masker:
-    return Masker(Redactor(load_ruleset(), KeyRing.generate()), load_policy())
 
 
 @pytest.fixture(scope="module")

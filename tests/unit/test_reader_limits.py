@@ -21,7 +21,7 @@ from pipeline.reader import OPEN_SLICES, Clock, FromTopic, MaskedSlices
 from pipeline.retention.policy import load_policy
 from pipeline.slices import MaskedSlice
 from pipeline.state.memories import Memories
-from redactors import KeyRing, Redactor, load_ruleset
+from redactors import KeyRing, Redactor
 from schemas import Decoder, RunEvent, encode
 
 NOW_US = 1_790_000_000_000_000
@@ -93,11 +93,6 @@ class FakeConsumer:
 
 
 Read = Callable[[FakeConsumer], Iterator[tuple[MaskedSlice, int]]]
-
-
-@pytest.fixture(scope="module")
-def masker() -> Masker:
-    return Masker(Redactor(load_ruleset(), KeyRing.generate()), load_policy())
 
 
 def reader_of(

@@ -55,12 +55,6 @@ from schemas import encode
 from schemas.parquet import EVENTS, evidences
 
 
-@pytest.fixture(autouse=True)
-def _no_faults_left() -> Iterator[None]:
-    yield
-    faultpoints.install(None)
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs, stored under the old rules in slices of three."""

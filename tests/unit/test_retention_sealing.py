@@ -57,12 +57,6 @@ def store(tmp_path: Path, keys: Path) -> Store:
     return store
 
 
-@pytest.fixture(autouse=True)
-def _no_faults_left() -> object:
-    yield
-    faultpoints.install(None)
-
-
 def write(
     store: Store, start: int, end: int, bucket: str = BUCKET, *, sealed: bool = True, **more: Any
 ) -> None:

@@ -1,7 +1,7 @@
 """A shorter policy reaches stored rows on request: they go sooner, never later, each once."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -45,12 +45,6 @@ LATER_US = NOW_US + 2 * DAY_US
 
 class Killed(BaseException):
     """Stands for `kill -9`: nothing after it runs."""
-
-
-@pytest.fixture(autouse=True)
-def _no_faults_left() -> Iterator[None]:
-    yield
-    faultpoints.install(None)
 
 
 def policy(default: str, bucket: str = "day", **others: str) -> Policy:

@@ -39,12 +39,6 @@ class Killed(BaseException):
     """Stands for `kill -9`: nothing after it runs."""
 
 
-@pytest.fixture(autouse=True)
-def _no_faults_left() -> object:
-    yield
-    faultpoints.install(None)
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """Two partitions; the rows of the first end in two buckets."""

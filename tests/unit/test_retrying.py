@@ -23,11 +23,10 @@ from pipeline.lake.store import Store
 from pipeline.lake.sweeping import ABANDONED_US, Rewriter
 from pipeline.lake.verify import Checks, verify
 from pipeline.masking import Coordinates, Masker
-from pipeline.retention.policy import load_policy
 from pipeline.retrying import Retrier
 from pipeline.slices import Message
 from pipeline.state.memories import Memories
-from redactors import KeyRing, Redactor, load_ruleset, ruleset_document
+from redactors import KeyRing, load_ruleset, ruleset_document
 from schemas import RunEvent, avro, encode
 
 NOW_US = 1_790_000_000_000_000
@@ -38,17 +37,6 @@ SAID = "calm heron 5519"
 
 class Crash(BaseException):
     """Stands for `kill -9`."""
-
-
-@pytest.fixture(scope="module")
-def masker() -> Masker:
-    return Masker(Redactor(load_ruleset(), KeyRing.generate()), load_policy())
-
-
-@pytest.fixture(autouse=True)
-def _no_faults_left() -> Iterator[None]:
-    yield
-    faultpoints.install(None)
 
 
 def _event(offset: int) -> RunEvent:

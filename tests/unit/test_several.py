@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lake_samples import sweep
+from redaction_samples import DENSE
 
 from pipeline import faultpoints
 from pipeline.assemble import Assembler
@@ -21,7 +23,6 @@ from pipeline.lake.live import read_lake
 from pipeline.lake.log import PartitionLog
 from pipeline.lake.query import query
 from pipeline.lake.recovery import with_recovered_rows
-from pipeline.lake.removal import Remover
 from pipeline.lake.store import Store
 from pipeline.lake.sweeping import Rewriter, crowded_buckets
 from pipeline.lake.verify import Checks, verify
@@ -38,6 +39,7 @@ from redactors import KeyRing, Redactor, load_ruleset, ruleset_digest, ruleset_d
 
 NOW_US = 1_790_000_000_000_000
 HOUR_US = 3_600_000_000
+ALL_ENDED_US = 4_000_000_000_000_000
 AT = Coordinates("spans", 0)
 JSON = "otlp-json"
 RECORDS, SPANS = 6, 3
@@ -74,17 +76,6 @@ def records() -> list[bytes]:
     root = f"{RECORDS * SPANS - 1:016x}"
     spans = [span(n, "" if f"{n:016x}" == root else root) for n in range(RECORDS * SPANS)]
     return [request(*spans[at : at + SPANS]) for at in range(0, len(spans), SPANS)]
-
-
-@pytest.fixture(scope="module")
-def masker() -> Masker:
-    return Masker(Redactor(load_ruleset(), KeyRing.generate()), load_policy())
-
-
-@pytest.fixture(autouse=True)
-def _no_faults_left() -> Iterator[None]:
-    yield
-    faultpoints.install(None)
 
 
 @pytest.fixture
@@ -223,18 +214,8 @@ def retry(store: Store, masker: Masker) -> Callable[..., Retrier]:
 
 
 def sweep_all(store: Store) -> None:
-    for file in [file for files in read_lake(store).files.values() for file in files]:
-        bucket = parse_bucket(file.path)
-        assert bucket is not None
-        Remover(
-            store,
-            purpose="sweep",
-            claim=new_claim(),
-            now_us=NOW_US,
-            keep_in=lambda _: None,
-            note=lambda going: None,
-            with_strays=True,
-        ).remove(bucket)
+    files = (file for files in read_lake(store).files.values() for file in files)
+    sweep(store, filter(None, {parse_bucket(file.path) for file in files}), ALL_ENDED_US)
 
 
 @pytest.mark.parametrize("point", [*POINTS, None])
@@ -265,21 +246,6 @@ def test_a_dead_letter_that_holds_several_events_becomes_all_of_them(
     sweep_all(store)
     assert rows(store, NAMES) == []
     assert found(store) == []
-
-
-DENSE = """
-name: dense
-version: '1'
-rules:
-  - id: every-letter
-    kind: secret
-    label: LETTER
-    pattern: 'q'
-    reason: more places than are examined one by one
-    owner: test
-    matches: ['q']
-    rejects: ['a']
-"""
 
 
 def test_one_event_of_a_record_that_cannot_be_examined_is_a_dead_letter_of_its_own(

@@ -13,12 +13,7 @@ from confluent_kafka import Message as KafkaMessage
 from duckdb import DuckDBPyConnection
 
 from pipeline.errors import LogError
-from pipeline.kafka import (
-    broker_error,
-    client_config,
-    describe_topic,
-    watermarks,
-)
+from pipeline.kafka import broker_error, client_config, describe_topic, watermarks
 from pipeline.lake.history import History
 from pipeline.lake.live import Lake
 from pipeline.lake.proof.compare import differs
